@@ -23,7 +23,15 @@ SDK_ADAPTERS = ("jsonrpc.sdk", "jsonrpc.sdk_oauth", "jsonrpc.sdk_http")
 """What may touch what the SDK keeps private or calls provisional."""
 
 DOORS = {
-    "sqlite3": ("storage", "policy.state", "catalog.index", "catalog.offers", "skills.index", "server"),
+    "sqlite3": (
+        "storage",
+        "policy.state",
+        "catalog.index",
+        "catalog.failures",
+        "catalog.offers",
+        "skills.index",
+        "server",
+    ),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "auth", "jsonrpc.sdk", "cli.demo"),

@@ -6,6 +6,7 @@ PUBLIC = (
     "definitions",
     "denied_names",
     "evaluation",
+    "failures",
     "finding",
     "gate",
     "index",

@@ -2,32 +2,34 @@
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, Tool, ToolRecord
+from toolcrib.base.model import Example, Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
-from toolcrib.downstream.states import Failure
 from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema, connect_existing
+from toolcrib.storage.rows import RowMapper, objects
 from toolcrib.storage.stems import Stems, StemTables
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
 from toolcrib.storage.vectors import Texts, create_vectors
+
+_Value = TypeVar("_Value")
 
 ROW_FORMAT = 4
 """Increased when the row of an unchanged tool would differ."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
-"""The values of ``GATE_COLUMNS``, and the row's id."""
+"""A row of the columns of ``_TOOL``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,25 @@ def catalog_fingerprint(rows: list[GateRow]) -> str:
     return sha256(json.dumps([row[:-1] for row in rows]).encode()).hexdigest()
 
 
-def tool_of(row: GateRow) -> Tool:
-    """Return the in-memory form of a tool."""
-    public_name, server, name, loading_mode, side_effects, read_only, fingerprint, number = row
-    return Tool(
-        row=number,
-        server=server,
-        name=name,
-        public_name=public_name,
-        loading_mode=LoadingMode(loading_mode),
-        side_effects=SideEffects(side_effects) if side_effects else None,
-        read_only=bool(read_only),
-        fingerprint=fingerprint,
-    )
+_RENAMED = {"public_name": "name", "server": "namespace", "name": "tool", "fingerprint": "hash", "row": "id"}
+_GATE_FIELDS = ("public_name", "server", "name", "loading_mode", "side_effects", "read_only", "fingerprint")
+_TOOL = RowMapper(Tool, (*_GATE_FIELDS, "row"), _RENAMED)
+"""What memory holds of a tool. These columns come first in the table: rows are long, and SQLite reads from the left."""
+
+_TEXT_FIELDS = (
+    "signature",
+    "tags",
+    "summary",
+    "body",
+    "examples",
+    "name_text",
+    "params_text",
+    "params_description_text",
+)
+_RECORD = RowMapper(ToolRecord, (*_GATE_FIELDS, *_TEXT_FIELDS, "mentions"), _RENAMED)
 
 
-def columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, str | float | None]:
+def _columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, Any]:
     """Return a record as the values of its row, by column: all except ``id``, which SQLite assigns."""
     search_text = search_texts.of
     definition = dict(record.definition)
@@ -74,36 +79,18 @@ def columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dic
     description = _storable(definition.get("description"))
     if description:
         del definition["description"]
-    examples = [
-        {"args": dict(each.args), "description": each.description, "tags": each.tags} for each in record.examples
-    ]
     return {
-        "name": record.public_name,
-        "namespace": record.server,
-        "tool": record.name,
-        "loading_mode": record.loading_mode.value,
-        "side_effects": record.side_effects.value if record.side_effects else None,
-        "read_only": int(record.read_only),
-        "hash": record.fingerprint,
+        **_RECORD.encode(record),
         "created_at": now,
         "updated_at": now,
-        "signature": record.signature,
-        "tags": to_json(record.tags),
-        "summary": record.summary,
-        "body": record.body,
-        "examples": to_json(examples),
-        "name_text": record.name_text,
         "summary_text": search_text(record.summary),
         "body_text": search_text(record.body),
-        "params_text": record.params_text,
-        "params_description_text": record.params_description_text,
         "server_text": search_text(record.server),
         "tags_text": search_text(" ".join(record.tags)),
         "description": description,
-        "args_schema": _taken(definition, "inputSchema"),
-        "out_schema": _taken(definition, "outputSchema"),
+        "args_schema": _pop_json(definition, "inputSchema"),
+        "out_schema": _pop_json(definition, "outputSchema"),
         "extra": to_json(definition),
-        "mentions": to_json(dict(record.mentions)),
     }
 
 
@@ -114,12 +101,12 @@ def _storable(value: object) -> str:
     return value if value.isascii() or value.encode("utf-8", "ignore").decode() == value else ""
 
 
-def _taken(definition: JsonObject, key: str) -> str | None:
+def _pop_json(definition: JsonObject, key: str) -> str | None:
     """Remove one key from a definition, and return its value as JSON."""
     return to_json(definition.pop(key)) if key in definition else None
 
 
-def definition_of(
+def _definition_of(
     name: str, description: str, args_schema: str | None, out_schema: str | None, extra: str
 ) -> JsonObject:
     """Reassemble a definition; ``extra`` has what no column could store."""
@@ -152,23 +139,15 @@ def described(texts: Sequence[str]) -> tuple[str, ...]:
     return (name, " ".join(filter(None, (server, name, params))), *texts[2:])
 
 
-def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -> Card:
-    """Return what a search result shows, from the columns with these names."""
-    return Card(
-        description=description_of(summary, body),
-        signature=signature,
-        tags=tuple(json.loads(tags)),
-        examples=tuple(
-            Example(each["args"], each["description"], tuple(each["tags"])) for each in json.loads(examples)
-        ),
-    )
+_CARD = RowMapper(Card, ("signature", "tags", "examples"))
+
+
+def _card_of(summary: str, body: str, *shown: str) -> Card:
+    return Card(description_of(summary, body), **_CARD.values(shown))
 
 
 APPLICATION_ID = int.from_bytes(b"tcTL")
 """Marks the file as an index of tools (``PRAGMA application_id``)."""
-
-GATE_COLUMNS = ("name", "namespace", "tool", "loading_mode", "side_effects", "read_only", "hash")
-"""The columns of a tool held in memory. First in the table: rows are long, and SQLite reads from the left."""
 
 _FTS_COLUMNS = {
     "name": "name_text",
@@ -409,62 +388,16 @@ class Changes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFailure:
-    """A failure, and its beginning, in seconds since the epoch."""
-
-    failure: Failure
-    since: float
-
-
-class KeptFailures:
-    """The current failure of each failed server; none for a server listed since.
-
-    Safe to use from several threads. Every method raises StoreError if the file cannot be read or written.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def read(self, servers: Mapping[str, str]) -> dict[str, KeptFailure]:
-        """Return the failures of these servers (key -> config fingerprint); those under another config are ignored."""
-        query = "SELECT server, config_fingerprint, reason, remedy, is_silent, since FROM failures ORDER BY server"
-        with self._store.read() as connection, damaged_rows():
-            return {
-                server: KeptFailure(Failure(reason, remedy, bool(is_silent)), since)
-                for server, fingerprint, reason, remedy, is_silent, since in connection.execute(query)
-                if servers.get(server) == fingerprint
-            }
-
-    def write(self, server: str, config_fingerprint: str, kept: KeptFailure | None) -> None:
-        """Store the failure of a server, or with None delete it.
-
-        An unchanged failure is not written again: other processes would check for changes.
-        """
-        if self.read({server: config_fingerprint}).get(server) == kept:
-            return
-
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM failures WHERE server = ?", (server,))
-            if kept:
-                failure = kept.failure
-                row = (server, config_fingerprint, failure.reason, failure.remedy, failure.is_silent, kept.since)
-                connection.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", row)
-
-        self._store.change(write, owed=f"failure of {server}")
-
-
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""
 
 _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
 """The columns written for a server's list besides its tools."""
 
-_GATE = ", ".join(GATE_COLUMNS)
+_GATE = f"SELECT {', '.join(_TOOL.columns)} FROM tools WHERE namespace"  # noqa: S608 - own column names
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
-_CARD = "summary, body, signature, tags, examples"
-_WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash != ''"
-"""A row without a hash was edited by another program (a trigger ensures that), and is never shown."""
+_CARD_COLUMNS = f"summary, body, {', '.join(_CARD.columns)}"
+_LISTED = "IN (SELECT value FROM json_each(?))"
 
 Versions = Mapping[int, Version] | None
 """The version that each row must have: rows with any other are omitted like deleted ones. None: any."""
@@ -481,6 +414,10 @@ class ServerRow:
     era: str | None
     tool_count: int
     refused: tuple[Refused, ...]
+
+
+_REFUSED = objects(Refused)
+_SERVER = RowMapper(ServerRow, renamed={"tool_count": "(SELECT count(*) FROM tools WHERE namespace = key)"})
 
 
 class ToolIndex:
@@ -522,12 +459,12 @@ class ToolIndex:
             redefined = _redefined(connection, ingest.server, stored, wanted)
             gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
             connection.execute(gone, (to_json(sorted(removed)),))
-            rows = [columns_of(record, now, self._search_texts) for record in (*updated, *added)]
+            rows = [_columns_of(record, now, self._search_texts) for record in (*updated, *added)]
             upsert(connection, "tools", "name", rows, kept=("created_at",))
             facts = (
                 config_fingerprint,
                 catalog_fingerprint(_gate_rows(connection, ingest.server)),
-                _refused_json(ingest),
+                _REFUSED.encode(ingest.refused),
                 to_json(ingest.withheld),
                 to_json(ingest.denied),
             )
@@ -547,15 +484,9 @@ class ToolIndex:
 
     def server_rows(self) -> dict[str, ServerRow]:
         """Return the stored state of every server that was ever listed."""
-        query = (
-            "SELECT key, config_fingerprint, catalog_fingerprint, listed_at, era, "
-            "(SELECT count(*) FROM tools WHERE namespace = key), refused FROM servers ORDER BY key"
-        )
+        query = f"SELECT {', '.join(_SERVER.columns)} FROM servers ORDER BY key"  # noqa: S608 - own column names
         with self._store.read() as connection, damaged_rows():
-            return {
-                row[0]: ServerRow(*row[:6], refused=tuple(Refused(**each) for each in json.loads(row[6])))
-                for row in connection.execute(query)
-            }
+            return {row[0]: _SERVER.decode(row) for row in connection.execute(query)}
 
     def load(self, servers: Mapping[str, str]) -> list[Tool]:
         """Return the trustworthy tools of exactly these servers (key -> config fingerprint).
@@ -618,47 +549,42 @@ class ToolIndex:
 
     def definitions(self, ids: Iterable[int], versions: Versions = None) -> dict[int, JsonObject]:
         """Return whole definitions by row, equal to the ingested ones; deleted rows are omitted."""
-        query = f"SELECT id, hash, {_DEFINITION} {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query, (_id_list(ids),))
-            return {row[0]: definition_of(*row[2:]) for row in _of_versions(rows, versions)}
+        return self._of_rows(_DEFINITION, ids, versions, lambda row: _definition_of(*row))
 
     def cards(self, ids: Iterable[int], versions: Versions = None) -> dict[int, Card]:
         """Return what search results show, by row; deleted rows are omitted."""
-        query = f"SELECT id, hash, {_CARD} {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query, (_id_list(ids),))
-            return {row[0]: card_of(*row[2:]) for row in _of_versions(rows, versions)}
+        return self._of_rows(_CARD_COLUMNS, ids, versions, lambda row: _card_of(*row))
 
     def shown(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[JsonObject, Card]]:
         """Return by row the whole definition and what search results show, in one read."""
-        query = f"SELECT id, hash, {_DEFINITION}, {_CARD} {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query, (_id_list(ids),))
-            return {row[0]: (definition_of(*row[2:7]), card_of(*row[7:])) for row in _of_versions(rows, versions)}
+        columns = f"{_DEFINITION}, {_CARD_COLUMNS}"
+        return self._of_rows(columns, ids, versions, lambda row: (_definition_of(*row[:5]), _card_of(*row[5:])))
 
     def texts(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[str, ...]]:
         """Return texts that a pattern is tried on besides names, by row: the description's start, and tags (R237)."""
-        query = f"SELECT id, hash, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query, (_id_list(ids),))
-            return {row[0]: (row[2], *json.loads(row[3])) for row in _of_versions(rows, versions)}
+        columns = f"substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags"
+        return self._of_rows(columns, ids, versions, lambda row: (row[0], *json.loads(row[1])))
 
     def words(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[Version, tuple[str, ...]]]:
         """Return the searchable words by row, one text per full-text column, preceded by their version."""
-        query = f"SELECT id, hash, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
-        with self._store.read() as connection:
-            rows = connection.execute(query, (_id_list(ids),))
-            return {row[0]: (row[1], row[2:]) for row in _of_versions(rows, versions)}
+        return self._of_rows(f"hash, {', '.join(TEXT_COLUMNS)}", ids, versions, lambda row: (row[0], row[1:]))
 
     def versions(self, ids: Iterable[int]) -> dict[int, tuple[Version, str]]:
         """Return the version of each row, and the possible tool names in its texts: by text column, as JSON.
 
         Those in texts that are read but not searched have the key of the empty string.
         """
-        with self._store.read() as connection:
-            rows = connection.execute(f"SELECT id, hash, mentions {_WITH_IDS}", (_id_list(ids),))
-            return {row: (version, told) for row, version, told in rows}
+        return self._of_rows("hash, mentions", ids, None, lambda row: (row[0], row[1]))
+
+    def _of_rows(
+        self, columns: str, ids: Iterable[int], versions: Versions, make: Callable[[tuple[Any, ...]], _Value]
+    ) -> dict[int, _Value]:
+        """Return by row what ``make`` returns for the values of these columns."""
+        # Another program has edited a row without a hash, as a trigger ensures: it must never be shown.
+        query = f"SELECT id, hash, {columns} FROM tools WHERE id {_LISTED} AND hash != ''"  # noqa: S608 - own names
+        with self._store.read() as connection, damaged_rows():
+            rows: Iterable[Any] = connection.execute(query, (_id_list(ids),))
+            return {row[0]: make(row[2:]) for row in rows if versions is None or versions.get(row[0]) == row[1]}
 
     def withheld(self, servers: Mapping[str, str], closed: Collection[str] = ()) -> frozenset[str]:
         """Return digests of the names of tools that these servers (key -> config fingerprint) list and nobody may use.
@@ -709,7 +635,7 @@ def _redefined(
     differing = [name for name, before in stored.items() if name in wanted and wanted[name].fingerprint != before]
     query = f"SELECT name, {_DEFINITION} FROM tools WHERE name IN (SELECT value FROM json_each(?))"  # noqa: S608 - own
     rows = connection.execute(query, (to_json(differing),))
-    keys = {name: differing_keys(definition_of(*columns), wanted[name]) for name, *columns in rows}
+    keys = {name: differing_keys(_definition_of(*columns), wanted[name]) for name, *columns in rows}
     changed = (Redefinition(name, keys[name], stored[name], wanted[name].fingerprint) for name in keys if keys[name])
     new = (Redefinition(name, (), None, wanted[name].fingerprint) for name in wanted if name not in stored)
     gone = (Redefinition(name, (), stored[name], None) for name in stored if name not in wanted)
@@ -717,18 +643,15 @@ def _redefined(
 
 
 def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:
-    query = f"SELECT {_GATE}, id FROM tools WHERE namespace = ? ORDER BY name"  # noqa: S608 - own column names
-    return connection.execute(query, (server,)).fetchall()
+    return connection.execute(f"{_GATE} = ? ORDER BY name", (server,)).fetchall()
 
 
 def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> tuple[list[Tool], list[str]]:
     """Return the tools whose rows are as written under the given config, and the servers with other rows."""
     rows: dict[str, list[GateRow]] = {}
-    chosen = "IN (SELECT value FROM json_each(?))"
-    select = f"SELECT {_GATE}, id FROM tools WHERE namespace {chosen} ORDER BY name"  # noqa: S608 - own column names
-    for row in connection.execute(select, (_id_list(servers),)):
+    for row in connection.execute(f"{_GATE} {_LISTED} ORDER BY name", (_id_list(servers),)):
         rows.setdefault(row[1], []).append(row)
-    query = f"SELECT key, config_fingerprint, catalog_fingerprint FROM servers WHERE key {chosen}"  # noqa: S608 - constant
+    query = f"SELECT key, config_fingerprint, catalog_fingerprint FROM servers WHERE key {_LISTED}"  # noqa: S608 - own constant
     known = {key: (config, catalog) for key, config, catalog in connection.execute(query, (_id_list(servers),))}
     tools: list[Tool] = []
     damaged: list[str] = []
@@ -738,7 +661,7 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
         if catalog != catalog_fingerprint(listed):
             damaged.append(key)
         elif config == config_fingerprint:
-            tools += map(tool_of, listed)
+            tools += map(_TOOL.decode, listed)
     return tools, damaged
 
 
@@ -767,14 +690,5 @@ def _forget(connection: sqlite3.Connection, key: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE server = ?", (key,))  # noqa: S608 - own table names
 
 
-def _of_versions(rows: Iterable[Any], versions: Versions) -> Iterable[Any]:
-    """Return those of ``rows``, which begin with id and hash, that have their version."""
-    return rows if versions is None else (row for row in rows if versions.get(row[0]) == row[1])
-
-
 def _id_list(ids: Iterable[int | str]) -> str:
     return json.dumps(list(ids))
-
-
-def _refused_json(ingest: Ingest) -> str:
-    return to_json([{"name": each.name, "reason": each.reason} for each in ingest.refused])

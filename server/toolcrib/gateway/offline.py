@@ -12,10 +12,11 @@ from toolcrib.base.clocks import steady
 from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.failures import ServerFailures
 from toolcrib.catalog.finding import ToolFinder
 from toolcrib.catalog.gate import Gate
-from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, KeptFailures, ToolIndex
-from toolcrib.catalog.indexing import Indexer, ServerFailures
+from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
+from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.offer_search import OfferGate, OfferTexts
 from toolcrib.catalog.offers import OfferIndex, OfferIndexer
@@ -102,7 +103,6 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
     """Open all that is known of tools; what happens is told to ``events``. ``state``: see :func:`open_catalog`."""
     section = settings.toolcrib
     with ExitStack() as stack:
-        # Before the indexes: in these, an earlier version kept what belongs to it.
         state = state or stack.enter_context(open_decisions(settings, clocks, teller(events, StateReplaced, STATE)))
         told = teller(events, IndexRebuilt, TOOL_CACHE)
         store = stack.enter_context(
@@ -112,7 +112,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
         policy = policy_of(settings.toolcrib.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
         indexer = Indexer(settings, policy, index, clocks.lasting_clock, checker.fits)
-        failures = ServerFailures(settings, KeptFailures(store), clocks.wall_clock)
+        failures = ServerFailures(settings, store, clocks.wall_clock)
         gate, mentions = gate_of(settings, policy)
         wordings = Wordings(index, mentions)
         stores = {STATE: state.store, TOOL_CACHE: store}

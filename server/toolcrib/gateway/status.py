@@ -15,8 +15,9 @@ from toolcrib import __version__
 from toolcrib.auth.logins import logins_told
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
+from toolcrib.catalog.failures import KnownFailure
 from toolcrib.catalog.gate import Gate
-from toolcrib.catalog.index import KeptFailure, ServerRow, rows_fingerprint
+from toolcrib.catalog.index import ServerRow, rows_fingerprint
 from toolcrib.catalog.offer_search import OfferGate
 from toolcrib.catalog.offers import KINDS
 from toolcrib.catalog.snapshot import Catalog
@@ -75,7 +76,7 @@ class ServerStatus:
     offers: Mapping[OfferKind, int]
     running: Running | None
     listed: Listed | None
-    failure: KeptFailure | None
+    failure: KnownFailure | None
     withheld: tuple[str, ...] = ()
     is_closed: bool = False
     login: JsonObject | None = None
@@ -173,7 +174,7 @@ class StatusParts:
     gate: Gate
     catalog: Callable[[], Catalog]
     rows: Callable[[], Mapping[str, ServerRow]]
-    failures: Callable[[], Mapping[str, KeptFailure]]
+    failures: Callable[[], Mapping[str, KnownFailure]]
     stores: Mapping[str, Store]
     fleet: "Fleet | None"
     skill_use_cases: SkillUseCases | None
@@ -281,7 +282,7 @@ def _servers(
     session: Session,
     catalog: Catalog,
     rows: Mapping[str, ServerRow],
-    failures: Mapping[str, KeptFailure],
+    failures: Mapping[str, KnownFailure],
 ) -> Iterable[ServerStatus]:
     """Yield the servers of which the caller may use something, now or once listed."""
     permissions = parts.gate.permissions(session)
@@ -309,11 +310,13 @@ def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Runnin
     return Running(status.state.value, reason, parts.now() - (anyio.current_time() - status.since))
 
 
-def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Callable[[str], str]) -> KeptFailure | None:
+def _failure(
+    parts: StatusParts, key: str, kept: KnownFailure | None, told: Callable[[str], str]
+) -> KnownFailure | None:
     """Return why a server fails: as seen by this process, otherwise as stored."""
     status = parts.fleet.status(key) if parts.fleet else None
     if status and status.failure and (kept is None or kept.failure != status.failure):
-        kept = KeptFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
+        kept = KnownFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
     return kept and replace(kept, failure=replace(kept.failure, reason=told(kept.failure.reason)))
 
 
@@ -333,7 +336,7 @@ def _offers_json(counts: Mapping[OfferKind, int]) -> JsonObject:
     return {"resources": counts["resource"], "resource_templates": counts["template"], "prompts": counts["prompt"]}
 
 
-def _failure_json(kept: KeptFailure | None) -> JsonObject | None:
+def _failure_json(kept: KnownFailure | None) -> JsonObject | None:
     if kept is None:
         return None
     return {"reason": kept.failure.reason, "remedy": kept.failure.remedy, "since": _time(kept.since)}

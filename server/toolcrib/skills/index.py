@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -15,8 +15,8 @@ from toolcrib.base.model import (
     SkillOrigin,
     SkillProblem,
     SkillRecord,
+    SkillScope,
     SkillText,
-    TaskType,
     ToolNote,
 )
 from toolcrib.base.patterns import SUBJECT_MAX
@@ -24,6 +24,7 @@ from toolcrib.base.text import words
 from toolcrib.search.english import stem
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema
+from toolcrib.storage.rows import Codec, RowMapper, objects
 from toolcrib.storage.store import Store, damaged_rows, storable, to_json, upsert
 from toolcrib.storage.vectors import Texts, create_vectors
 
@@ -56,107 +57,59 @@ def record_hash(record: SkillRecord) -> str:
     return sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> dict[str, str | float | None]:
+def _decoded_notes(stored: str) -> tuple[ToolNote, ...]:
+    return () if stored == "[]" else tuple(ToolNote(*each) for each in json.loads(stored))
+
+
+def _decoded_names(stored: str) -> tuple[str, ...]:
+    return () if stored == "[]" else tuple(name for name, _note in json.loads(stored))
+
+
+def _encoded_notes(notes: Iterable[ToolNote]) -> str:
+    return to_json([(note.tool, note.note) for note in notes])
+
+
+_NOTES = Codec(_encoded_notes, _decoded_notes)
+_PROBLEMS = objects(SkillProblem)
+
+_SKILL = RowMapper(Skill, renamed={"row": "rowid"}, tools=_NOTES._replace(decode=_decoded_names))
+"""What memory holds of a skill. Its columns come first in the table: rows are long, and SQLite reads from the left."""
+
+_TEXT = RowMapper(SkillText, tools=_NOTES)
+_SCOPE = RowMapper(SkillScope, renamed={"mode": "scope_mode"})
+_PLACE = RowMapper(
+    SkillRecord, ("id", "source", "folder", "path", "origin", "origin_ref", "is_pinned", "is_conforming")
+)
+
+
+def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> dict[str, Any]:
     """Return a record as values by column; ``now`` is in seconds since the epoch."""
-    text = record.text
-    *stems, body_stems = counted_stems(text, stem)
-    columns: dict[str, Any] = {
-        "id": record.id,
-        "name": text.name,
-        "source": record.source,
-        "folder": record.folder,
-        "path": record.path,
-        "title": text.title,
-        "trigger": text.trigger,
-        "task_type": text.task_type.value,
-        "tags": to_json(text.tags),
-        "requires": to_json(text.requires),
-        "origin": record.origin.value,
-        "origin_ref": record.origin_ref,
-        "scope_mode": record.scope.mode,
-        "tenant_id": record.scope.tenant_id,
-        "project_id": record.scope.project_id,
-        "content_hash": text.content_hash,
+    *stems, body_stems = counted_stems(record.text, stem)
+    columns = {
+        **_TEXT.encode(record.text),
+        **_SCOPE.encode(record.scope),
+        **_PLACE.encode(record),
         "record_hash": record_hash(record),
-        "is_pinned": int(record.is_pinned),
-        "is_hidden": int(text.is_hidden),
-        "is_conforming": int(record.is_conforming),
         "created_at": now,
         "updated_at": now,
-        "description": text.description,
-        "steps": to_json(text.steps),
-        "preconditions": to_json(text.preconditions),
-        "failure_modes": to_json(text.failure_modes),
-        "tools": to_json([(note.tool, note.note) for note in text.tools]),
-        "extra": to_json(text.extra),
-        "frontmatter": to_json(text.frontmatter),
         "stems": to_json(stems),
         "body_stems": to_json(body_stems),
-        "mentions": to_json(mentions_of(text)),
-        "body": text.body,
+        "mentions": to_json(mentions_of(record.text)),
     }
     return {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
 
 
-def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
-    """Return a skill from the values of ``VISIBLE_COLUMNS``; ``sources`` has the label of each root.
+def _skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
+    """Return a skill from its row; ``sources`` has the label of each root.
 
     One written by another program without a place gets one from its origin and its id.
     """
-    number, name_id, name, source, root, folder, path, title, description, trigger, task_type, *rest = row
-    tags, requires, tools, origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
-    return Skill(
-        row=number,
-        id=name_id,
-        name=name,
-        source=sources.get(root, source) or origin,
-        root=root,
-        folder=folder or name_id,
-        path=path,
-        title=title,
-        description=description,
-        # Most have their description as the trigger: the two share one string in memory.
-        trigger=description if trigger == description else trigger,
-        task_type=TaskType(task_type),
-        tags=_texts(tags),
-        requires=_texts(requires),
-        tools=() if tools == "[]" else tuple(name for name, _note in json.loads(tools)),
-        origin=SkillOrigin(origin),
-        origin_ref=origin_ref,
-        scope_mode=scope_mode,
-        content_hash=content_hash,
-        is_pinned=bool(is_pinned),
-        is_hidden=bool(is_hidden),
-        is_conforming=bool(is_conforming),
-    )
-
-
-def _texts(column: str) -> tuple[str, ...]:
-    return () if column == "[]" else tuple(json.loads(column))  # most are empty, and a start reads them all
-
-
-def text_of(*row: Any) -> SkillText:
-    """Return a whole text from the values of ``TEXT_COLUMNS``."""
-    name, title, description, trigger, task_type, *lists, body, frontmatter, extra, is_hidden, content_hash = row
-    tags, steps, preconditions, failure_modes, tools, requires = map(json.loads, lists)
-    return SkillText(
-        name=name,
-        title=title,
-        description=description,
-        trigger=trigger,
-        task_type=TaskType(task_type),
-        tags=tuple(tags),
-        steps=tuple(steps),
-        preconditions=tuple(preconditions),
-        failure_modes=tuple(failure_modes),
-        tools=tuple(ToolNote(tool, note) for tool, note in tools),
-        requires=tuple(requires),
-        body=body,
-        frontmatter=json.loads(frontmatter),
-        extra=json.loads(extra),
-        is_hidden=bool(is_hidden),
-        content_hash=content_hash,
-    )
+    values = _SKILL.values(row)
+    values["source"] = sources.get(values["root"], values["source"]) or values["origin"].value
+    values["folder"] = values["folder"] or values["id"]
+    if values["trigger"] == values["description"]:
+        values["trigger"] = values["description"]  # most have both alike: the two share one string in memory
+    return Skill(**values)
 
 
 def stems_of(stems: str, body_stems: str) -> tuple[Mapping[str, int], ...]:
@@ -171,16 +124,6 @@ def stems_of(stems: str, body_stems: str) -> tuple[Mapping[str, int], ...]:
 def short_texts_of(trigger: str, description: str, tags: str) -> tuple[str, ...]:
     """Return the texts that a pattern is tried on, deduplicated, from the columns with these names."""
     return tuple(text[:SUBJECT_MAX] for text in dict.fromkeys((trigger, description, *json.loads(tags))))
-
-
-def problems_to_json(problems: tuple[SkillProblem, ...]) -> str:
-    """Serialize the problems of one file for a row of ``skill_files``."""
-    return to_json([asdict(problem) for problem in problems])
-
-
-def problems_of(problems: str) -> list[SkillProblem]:
-    """Return the problems of one file from their serialized form."""
-    return [SkillProblem(**each) for each in json.loads(problems)]
 
 
 def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[str, int], ...]:
@@ -215,51 +158,6 @@ def _counted(text: str, stem: Callable[[str], str]) -> dict[str, int]:
 
 APPLICATION_ID = int.from_bytes(b"tcSK")
 """Marks the file as an index of skills (``PRAGMA application_id``)."""
-
-VISIBLE_COLUMNS = (
-    "rowid",
-    "id",
-    "name",
-    "source",
-    "root",
-    "folder",
-    "path",
-    "title",
-    "description",
-    "trigger",
-    "task_type",
-    "tags",
-    "requires",
-    "tools",
-    "origin",
-    "origin_ref",
-    "scope_mode",
-    "content_hash",
-    "is_pinned",
-    "is_hidden",
-    "is_conforming",
-)
-"""The columns held in memory. First in the table: rows are long, and SQLite reads from the left."""
-
-TEXT_COLUMNS = (
-    "name",
-    "title",
-    "description",
-    "trigger",
-    "task_type",
-    "tags",
-    "steps",
-    "preconditions",
-    "failure_modes",
-    "tools",
-    "requires",
-    "body",
-    "frontmatter",
-    "extra",
-    "is_hidden",
-    "content_hash",
-)
-"""The fields of a skill's whole text, in this order, each in the column of its name."""
 
 STEM_COLUMNS = ("stems", "body_stems")
 """The counted stems of a skill's words, ready for ranking: of its short fields, and of its body."""
@@ -488,7 +386,7 @@ def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collectio
         max(-_INT_MAX, min(mark.mtime_ns, _INT_MAX)),
         mark.size,
         mark.digest,
-        problems_to_json(problems),
+        _PROBLEMS.encode(problems),
     )
 
 
@@ -579,7 +477,7 @@ class SkillIndex:
                 (root, problem)
                 for root in roots
                 for (problems,) in connection.execute(query, (storable(root),))
-                for problem in problems_of(problems)
+                for problem in _PROBLEMS.decode(problems)
             ]
 
     def forget_roots(self, *, used: Iterable[str], now: float) -> int:
@@ -625,13 +523,13 @@ class SkillIndex:
         Skills of other scopes are not even read (R145). Sorted by the order of the roots, then by folder and name.
         """
         query = (
-            f"SELECT {', '.join(VISIBLE_COLUMNS)} FROM skills "  # noqa: S608 - own column names
+            f"SELECT {', '.join(_SKILL.columns)} FROM skills "  # noqa: S608 - own column names
             f"WHERE (root IN (SELECT value FROM json_each(:roots)) OR origin = 'learned') AND {_IN_SCOPE}"
         )
         sources = {storable(root): source for root, source in roots.items()}
         given = {"roots": to_json(list(sources)), "tenant": tenant_id, "project": project_id}
         with self._store.read() as connection, damaged_rows("skills"):
-            skills = [skill_of(row, sources) for row in connection.execute(query, given)]
+            skills = [_skill_of(row, sources) for row in connection.execute(query, given)]
         order = {root: place for place, root in enumerate(sources)}
         return sorted(
             skills, key=lambda skill: (order.get(skill.root, len(order)), skill.folder, skill.name, skill.row)
@@ -645,7 +543,7 @@ class SkillIndex:
 
     def details(self, rows: Iterable[int]) -> dict[int, SkillText]:
         """Return whole texts by row; deleted rows are omitted."""
-        return self._of_rows(TEXT_COLUMNS, rows, text_of)
+        return self._of_rows(_TEXT.columns, rows, lambda *row: _TEXT.decode(row))
 
     def stems(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
         """Return the counted stems of each field by row: name, title, trigger with description, tags, body."""
