@@ -282,7 +282,7 @@ def _print_footer(overview: "Overview") -> None:
 def _explanation(explained: "Explained") -> "Iterator[str]":
     """Yield what moves a skill in searches besides its words, and what calls of its tools came to."""
     from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
-    from toolcrib.skills.search import FRAME_BOOST
+    from toolcrib.skills.relevance import FRAME_BOOST
 
     for frame in explained.frames:
         yield f"before a task of the frame {frame}: {FRAME_BOOST:+}"
@@ -291,8 +291,8 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
         last = f"{counted(days, 'day')} ago" if days else "today"
         reports = f"{counted(told.reports, 'report')} by {told.principal}"
         half_life = f"half of that every {OUTCOME_HALF_LIFE_S / _DAY_S:.0f} days"
-        lost = f"{-told.setback:+.2f} in searches by {told.principal}, {half_life}"
-        cost = lost if told.setback else f"no change to its score in searches by {told.principal}"
+        lost = f"{-told.penalty:+.2f} in searches by {told.principal}, {half_life}"
+        cost = lost if told.penalty else f"no change to its score in searches by {told.principal}"
         note = f' ("{told.note}")' if told.note else ""
         yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"
     for tool in explained.calls:

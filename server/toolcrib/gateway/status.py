@@ -33,7 +33,8 @@ from toolcrib.skills.answers import SkillsStatus
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.search import SkillSearcher, Standing
+from toolcrib.skills.penalties import ReportedOutcomes
+from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.use_cases import SkillDependencies, SkillRuntime, SkillUseCases
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
@@ -203,7 +204,7 @@ def open_known_skills(
             settings=settings,
             catalog=SkillCatalog(settings, index, known.state.skills, clocks.lasting_clock),
             searcher=SkillSearcher(index, search),
-            standing=Standing(known.state.outcomes, clocks.lasting_clock, enabled=section.skills.outcomes),
+            outcomes=ReportedOutcomes(known.state.outcomes, clocks.lasting_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
             wordings=known.wordings,

@@ -18,7 +18,8 @@ from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Use
 from toolcrib.skills.formats.pack import pack_format
 from toolcrib.skills.outcomes import CallsWhile, ToolCalls, calls_of, recorded_calls, summed
-from toolcrib.skills.search import SkillQuery, Told
+from toolcrib.skills.penalties import PrincipalReports
+from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.sources.reading import read_files
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.scanning import ROOT_ITSELF, FoundFile, is_skill_file, scan
@@ -136,7 +137,7 @@ class Health:
     denied: tuple[str, ...]
     is_found: bool
     stale_days: int | None
-    outcomes: tuple[Told, ...]
+    outcomes: tuple[PrincipalReports, ...]
 
     @property
     def findings(self) -> Iterator[tuple[str, str]]:
@@ -222,7 +223,7 @@ class SkillDoctor:
                     denied=denied,
                     is_found=self._is_found(skill, visible, cleaner),
                     stale_days=self._stale_days(skill, now),
-                    outcomes=tuple(self._dependencies.standing.told(skill)),
+                    outcomes=tuple(self._dependencies.outcomes.reports(skill)),
                 )
             )
         return Examined(tuple(sorted(found, key=lambda each: each.name)), unlisted)

@@ -16,7 +16,9 @@ from toolcrib.events.log import elapsed_ms
 from toolcrib.events.reading import recorded
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Report
-from toolcrib.skills.search import Told, frame_tags, has_tag
+from toolcrib.skills.penalties import PrincipalReports
+from toolcrib.skills.relevance import frame_tags
+from toolcrib.skills.search import has_tag
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.skills.visible import VisibleSkills
@@ -101,7 +103,7 @@ class Explained:
     """
 
     frames: tuple[str, ...]
-    outcomes: tuple[Told, ...]
+    outcomes: tuple[PrincipalReports, ...]
     calls: tuple[ToolCalls, ...] = ()
 
     @property
@@ -142,7 +144,7 @@ class OutcomeReports:
         note = truncate(self._dependencies.settings.redactor.redact(cleaner.text(one_line(request.note))), _NOTE_MAX)
         try:
             report = Report(skill.id, skill.content_hash, request.success, note)
-            self._dependencies.standing.record(session.caller.principal, report)
+            self._dependencies.outcomes.record(session.caller.principal, report)
         except StoreError as error:
             session.sent_skills.unreported[skill.id] = skill
             raise BadRequest(
@@ -172,7 +174,7 @@ class OutcomeReports:
             explained.append(
                 Explained(
                     tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
-                    tuple(self._dependencies.standing.told(skill)),
+                    tuple(self._dependencies.outcomes.reports(skill)),
                     calls_of(called, skill.name, {tool.public_name for tool in named}),
                 )
             )

@@ -1,123 +1,20 @@
-"""Selects the skills for a task: those that fit it best, with a small bonus for its frame or kind."""
+"""Search among the skills that are visible to a caller, in texts without the names of tools denied to them."""
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from toolcrib.base.errors import StoreError
-from toolcrib.base.model import JsonObject, Skill, TaskType
+from toolcrib.base.model import Skill, TaskType
+from toolcrib.base.text import words
 from toolcrib.catalog.denied_names import ToolMentions
-from toolcrib.policy.state import Outcomes, Report, SkillOutcomes, faded
 from toolcrib.search.documents import NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.english import stem
+from toolcrib.search.postings import Worded
 from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
 from toolcrib.skills.index import SkillIndex
+from toolcrib.skills.penalties import NO_PENALTIES, Penalties
 from toolcrib.skills.visible import VisibleSkills
-from toolcrib.skills.wording import SearchedSkills
-
-SETBACK = 0.1
-"""The maximum score reduction of a skill that mostly fails."""
-_REPORTS_MIN, _FAILURES_MIN = 5, 0.6
-"""Minimum number of reports, and the share of failures above which the score is reduced (R195)."""
-_LEAST = 0.005
-"""A smaller reduction changes no score, which has two decimals."""
-
-Setbacks = Mapping[tuple[str, str], float]
-"""Score reductions of skills, by id and content hash."""
-
-NO_SETBACKS: Setbacks = MappingProxyType({})
-
-_log = logging.getLogger(__name__)
-
-
-def failure_share(outcomes: Outcomes) -> float:
-    """Return the share of failures among all reports, with older ones weighing less."""
-    weights = outcomes.successes + outcomes.failures
-    return outcomes.failures / weights if weights else 0.0
-
-
-def setback(outcomes: Outcomes, now: float) -> float:
-    """Return the score reduction: it halves with each half-life since the last failure."""
-    if outcomes.reports < _REPORTS_MIN or failure_share(outcomes) <= _FAILURES_MIN:
-        return 0.0
-    lost = SETBACK * faded(now - outcomes.last_failure)
-    return lost if lost >= _LEAST else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One principal's reports on the current version of a skill, for a person. ``age_s`` is the last report's age."""
-
-    principal: str
-    reports: int
-    failure_share: float
-    setback: float
-    age_s: float
-    note: str
-
-    @property
-    def as_json(self) -> JsonObject:
-        """Return it as JSON."""
-        return {
-            "principal": self.principal,
-            "reports": self.reports,
-            "failure_share": self.failure_share,
-            "setback": self.setback,
-            "age_s": round(self.age_s),
-            **({"note": self.note} if self.note else {}),
-        }
-
-
-class Standing:
-    """Who has reported what about which skill. Reading and writing may block. ``now``: seconds since the epoch."""
-
-    def __init__(self, outcomes: SkillOutcomes, now: Callable[[], float], *, enabled: bool) -> None:
-        self._outcomes, self._now, self._enabled = outcomes, now, enabled
-
-    def setbacks(self, principal: str) -> Setbacks:
-        """Return the score reductions in searches of a principal, caused by their own reports only."""
-        if not self._enabled:
-            return NO_SETBACKS
-        try:
-            reported = self._outcomes.by(principal)
-        except StoreError as error:
-            _log.warning("outcomes of skills cannot be read: %s", error.detail)
-            return NO_SETBACKS
-        now = self._now()
-        lost = {(skill_id, each.digest): setback(each, now) for skill_id, each in reported.items()}
-        return {key: value for key, value in lost.items() if value}
-
-    def record(self, principal: str, report: Report) -> None:
-        """Record a report.
-
-        Raises:
-            StoreError: it cannot be stored.
-
-        """
-        self._outcomes.record(principal, report, self._now())
-
-    def told(self, skill: Skill) -> list[Told]:
-        """Return the reports on the current version of a skill, by principal; reports on earlier texts are ignored.
-
-        Raises:
-            StoreError: they cannot be read.
-
-        """
-        now = self._now()
-        return [
-            Told(
-                principal,
-                each.reports,
-                round(failure_share(each), 2),
-                round(setback(each, now), 2) if self._enabled else 0.0,
-                max(now - each.last_report, 0.0),
-                each.note,
-            )
-            for principal, each in self._outcomes.of(skill.id).items()
-            if each.digest == skill.content_hash
-        ]
-
 
 FIELDS = (
     Field(2, 0.3),  # name
@@ -146,6 +43,10 @@ class SkillQuery(Request):
     without: frozenset[int] = frozenset()
 
 
+_Counts = Mapping[str, int]
+"""Stems in one field of a text, or possible names of tools, with their counts."""
+
+
 class SkillSearcher:
     """Finds skills among those visible to a caller. Safe to use from several threads."""
 
@@ -158,11 +59,11 @@ class SkillSearcher:
         query: SkillQuery,
         visible: VisibleSkills,
         mentions: ToolMentions | None = None,
-        setbacks: Setbacks = NO_SETBACKS,
+        penalties: Penalties = NO_PENALTIES,
     ) -> Found[Skill]:
         """Return the best matches among the skills of ``visible``; ``mentions`` tells which names are not searched.
 
-        ``setbacks`` are reductions of scores, within their bounds and except for skills that the query names.
+        ``penalties`` are reductions of scores, within their bounds and except for skills that the query names.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -170,16 +71,16 @@ class SkillSearcher:
 
         """
         hidden = None if mentions is None or mentions.hides_nothing else mentions
-        return self._engine.search(query, _Scope(query, SearchedSkills(visible, self._index, hidden), setbacks))
+        return self._engine.search(query, _Scope(query, _SearchedSkills(visible, self._index, hidden), penalties))
 
 
 class _Scope:
     """The skills that one search may find; a copy that may not be found is represented by its original."""
 
-    def __init__(self, query: SkillQuery, documents: SearchedSkills, setbacks: Setbacks) -> None:
+    def __init__(self, query: SkillQuery, documents: "_SearchedSkills", penalties: Penalties) -> None:
         self.documents, self._visible = documents, documents.visible
         self._skills = _wanted(query, self._visible)
-        self.losses = _losses(self._visible, setbacks) if setbacks else NO_LOSSES
+        self.losses = _losses(self._visible, penalties) if penalties else NO_LOSSES
         self.numbers = None if self._skills is self._visible.by_number else frozenset(self._skills)
 
     @property
@@ -224,11 +125,11 @@ def has_tag(skill: Skill, tags: frozenset[str]) -> bool:
     return not tags.isdisjoint(tag.casefold() for tag in skill.tags)
 
 
-def _losses(visible: VisibleSkills, setbacks: Setbacks) -> Mapping[int, float]:
+def _losses(visible: VisibleSkills, penalties: Penalties) -> Mapping[int, float]:
     """Return the score reduction of each skill, by number; reports about a copy count for the one that is found."""
     losses: dict[int, float] = {}
     for skill in visible.everything:
-        lost = setbacks.get((skill.id, skill.content_hash))
+        lost = penalties.get((skill.id, skill.content_hash))
         if lost:
             losses[visible.number(skill)] = max(lost, losses.get(visible.number(skill), 0.0))
     return losses
@@ -246,50 +147,87 @@ def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
     return skills
 
 
-CANDIDATES = 50
-"""How many of the best matches are considered."""
-
-FRAME_BOOST, TYPE_BOOST = 0.2, 0.1
-"""What a matching frame, and a matching kind of task, add to a score; no score exceeds 1 (R193)."""
+# -- what is searched ------------------------------------------------------------------------------
 
 
-def both(matches: Sequence[Match[Skill]], of_frame: Sequence[Match[Skill]]) -> list[Match[Skill]]:
-    """Return the matches for a task, followed by those found only among skills of its frame, with score 0 (R196)."""
-    known = {match.document.row for match in matches}
-    return [*matches, *(replace(match, score=0.0) for match in of_frame if match.document.row not in known)]
+@dataclass(frozen=True, slots=True)
+class _SearchedSkills:
+    """Visible skills as callers search them. ``mentions`` knows what is denied to them; None: nothing is.
 
-
-def frame_tags(frame: str, frames: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the tags of skills that belong to a frame: the domains configured for it, else its own name."""
-    return frozenset(tag.casefold() for tag in frames.get(frame, (frame,)))
-
-
-def distance(source: str) -> tuple[int, int]:
-    """Return the distance of a source: the repository from the working directory up, then home, folders, packs."""
-    place, _, rest = source.partition("-" if source.startswith("repo") else "/")
-    order = ("repo", "user", "dir", "pack")
-    # repo, repo-2, repo-3 are nested ever deeper; the deepest is the working directory itself.
-    depth = int(rest) if place == "repo" and rest.isdigit() else 0
-    return (order.index(place) if place in order else len(order), -depth)
-
-
-def chosen(matches: Sequence[Match[Skill]], tags: frozenset[str], task_type: TaskType | None) -> list[Skill]:
-    """Return the skills by relevance: by score, boosted if they belong to the task.
-
-    Of several with the same name only the one from the nearest source is returned.
+    Two instances of the same skills for the same callers are equal. Every method raises StoreError if the index cannot
+    be read.
     """
-    best: dict[str, tuple[float, float, int, Skill]] = {}
-    for place, match in enumerate(matches):
-        skill, boost = match.document, 0.0
-        if has_tag(skill, tags):
-            boost += FRAME_BOOST
-        if task_type not in (None, TaskType.UNKNOWN) and skill.task_type is task_type:
-            boost += TYPE_BOOST
-        # Where the bound makes scores equal, skills that belong to the task still come first.
-        weighed = (-min(match.score + boost, 1.0), -boost, place, skill)
-        known = best.get(skill.name)
-        if known is None:
-            best[skill.name] = weighed
-        elif distance(skill.source) < distance(known[3].source):
-            best[skill.name] = (*min(known[:3], weighed[:3]), skill)
-    return [skill for *_, skill in sorted(best.values(), key=lambda each: each[:3])]
+
+    visible: VisibleSkills
+    index: SkillIndex
+    mentions: ToolMentions | None = None
+
+    @property
+    def in_order(self) -> tuple[int, ...]:
+        """The row of each skill."""
+        return self.visible.in_order
+
+    def versions(self) -> list[None]:
+        """Return None for each: the stems of skills are stored already, so no counts are shared with other sets."""
+        return [None] * len(self.in_order)
+
+    def words(self, rows: Iterable[int]) -> dict[int, Worded]:
+        """Return the stems of each field with their counts, by row."""
+        found = self.index.stems(rows)
+        found |= {row: each.stems(found[row]) for row, each in self._naming_denied(found).items()}
+        return {row: Worded(stems) for row, stems in found.items()}
+
+    def stored(self, does: object) -> None:
+        """Return None: skills are ranked in memory."""
+
+    def texts(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts that a pattern is tried on besides names, by row."""
+        found = self.index.short_texts(self.in_order)
+        return found | {row: tuple(map(each.text, found[row])) for row, each in self._naming_denied(found).items()}
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        """Return the text to embed for each skill, given ``stored``, the text for callers to whom nothing is denied."""
+        return {**stored, **{row: each.text(stored[row]) for row, each in self._naming_denied(stored).items()}}
+
+    def _naming_denied(self, rows: Iterable[int]) -> "dict[int, _Redactor]":
+        """Return redactors for those of ``rows`` whose texts contain a name that the caller may not see."""
+        if self.mentions is None:
+            return {}
+        lost = {skill.row: self.mentions.lost(skill.tools) for skill in self.visible.skills}
+        redactors = {
+            row: _Redactor(self.mentions, lost.get(row, frozenset()), candidates)
+            for row, candidates in self.index.mentions(rows).items()
+        }
+        return {row: redactor for row, redactor in redactors.items() if redactor.changes_something}
+
+
+@dataclass(frozen=True, slots=True)
+class _Redactor:
+    """Reads the texts of one skill without names that are denied, or ``lost`` from its lists of tools."""
+
+    mentions: ToolMentions
+    lost: frozenset[str]
+    candidates: tuple[_Counts, ...]
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether any text of the skill contains such a name."""
+        return any(self._left(name) != name for names in self.candidates for name in names)
+
+    def text(self, text: str) -> str:
+        """Return one redacted text."""
+        return self.mentions.without_names(self.mentions.clean(text)[0], self.lost)
+
+    def stems(self, fields: Iterable[_Counts]) -> tuple[_Counts, ...]:
+        """Return the stems of its fields without those that come only from such names."""
+        return tuple(map(self._without, fields, self.candidates))
+
+    def _without(self, stems: _Counts, candidates: _Counts) -> _Counts:
+        left = Counter(stems)
+        for name, count in candidates.items():
+            gone = Counter(map(stem, words(name))) - Counter(map(stem, words(self._left(name))))
+            left.subtract({each: number * count for each, number in gone.items()})
+        return +left
+
+    def _left(self, name: str) -> str:
+        return self.mentions.without(name, self.lost)

@@ -39,7 +39,9 @@ from toolcrib.skills.answers import (
 )
 from toolcrib.skills.catalog import RootLoad, Scope, SkillCatalog, SkillInputs
 from toolcrib.skills.index import LEARNED_KEPT
-from toolcrib.skills.search import CANDIDATES, SkillQuery, SkillSearcher, Standing, both, chosen, frame_tags
+from toolcrib.skills.penalties import ReportedOutcomes
+from toolcrib.skills.relevance import CANDIDATES, frame_tags, select_skills, with_frame_matches
+from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.scanning import LIMITS_MET
 from toolcrib.skills.visible import Resolved, VisibleSkills
 
@@ -84,7 +86,7 @@ class SkillDependencies:
     settings: Settings
     catalog: SkillCatalog
     searcher: SkillSearcher
-    standing: Standing
+    outcomes: ReportedOutcomes
     gate: Gate
     indexer: Indexer
     wordings: Wordings
@@ -332,8 +334,8 @@ class SkillUseCases:
         )
 
     def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:
-        setbacks = self.dependencies.standing.setbacks(session.caller.principal)
-        return self.dependencies.searcher.search(query, visible, cleaner.mentions, setbacks)
+        penalties = self.dependencies.outcomes.penalties(session.caller.principal)
+        return self.dependencies.searcher.search(query, visible, cleaner.mentions, penalties)
 
     # -- get -------------------------------------------------------------------------------------
 
@@ -496,11 +498,11 @@ class SkillUseCases:
         matches = self._found(session, query, visible, cleaner).matches
         if tags and len(matches) >= CANDIDATES:
             of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
-            matches = both(matches, of_frame.matches)
+            matches = with_frame_matches(matches, of_frame.matches)
         confirmations, principal = self.dependencies.confirmations, session.caller.principal
         skills = [
             skill
-            for skill in chosen(matches, tags, request.task_type)
+            for skill in select_skills(matches, tags, request.task_type)
             if not self._catalog.must_confirm(skill) or confirmations.is_allowed(session, approval_of(principal, skill))
         ][:top_k]
         text, raw_tokens = self.loader.load_brief(

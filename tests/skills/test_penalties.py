@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S, STATE_SCHEMA, Outcomes, Report, SkillOutcomes
-from toolcrib.skills.search import SETBACK, Standing, setback
+from toolcrib.skills.penalties import PENALTY_MAX, ReportedOutcomes, penalty
 from toolcrib.storage.store import Store
 
 NOW = 1_000_000.0
@@ -18,21 +18,21 @@ KEY = ("sk_1", "d1")
 
 @dataclass
 class Reported:
-    """A standing to which outcomes are reported, one a second; ``now`` is the time."""
+    """Reported outcomes, one a second; ``now`` is the time."""
 
     store: Store
     now: float = NOW
-    standing: Standing = field(init=False)
+    outcomes: ReportedOutcomes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.standing = Standing(SkillOutcomes(self.store), lambda: self.now, enabled=True)
+        self.outcomes = ReportedOutcomes(SkillOutcomes(self.store), lambda: self.now, enabled=True)
 
     def report(self, successes: Sequence[bool], principal: str = "ann") -> None:
         for success in successes:
-            self.standing.record(principal, Report(*KEY, success=success))
+            self.outcomes.record(principal, Report(*KEY, success=success))
 
     def lost(self, principal: str = "ann") -> float:
-        return self.standing.setbacks(principal).get(KEY, 0.0)
+        return self.outcomes.penalties(principal).get(KEY, 0.0)
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def reported(tmp_path: Path) -> Iterator[Reported]:
     ("successes", "lost"),
     [
         ([False] * 4, 0.0),
-        ([False] * 5, SETBACK),
+        ([False] * 5, PENALTY_MAX),
         ([True, True, False, False, False], 0.0),
-        ([True, False, False, False, False], SETBACK),
-        ([True, True, True, False, False, False, False, False], SETBACK),
+        ([True, False, False, False, False], PENALTY_MAX),
+        ([True, True, True, False, False, False, False, False], PENALTY_MAX),
     ],
     ids=["four failures", "five failures", "three of five", "four of five", "five of eight"],
 )
@@ -64,7 +64,7 @@ def test_what_one_caller_reports_costs_nobody_else(reported: Reported):
 
 def test_it_fades_by_half_with_each_half_life_until_it_is_nothing(reported: Reported):
     reported.report([False] * 5)
-    for half_lives, lost in ((1, SETBACK / 2), (2, SETBACK / 4), (5, 0.0)):
+    for half_lives, lost in ((1, PENALTY_MAX / 2), (2, PENALTY_MAX / 4), (5, 0.0)):
         reported.now = NOW + half_lives * OUTCOME_HALF_LIFE_S
         assert reported.lost() == pytest.approx(lost)
 
@@ -73,7 +73,7 @@ def test_a_success_does_not_make_old_failures_young_again(reported: Reported):
     reported.report([False] * 9)
     reported.now += OUTCOME_HALF_LIFE_S
     reported.report([True])
-    assert reported.lost() == pytest.approx(SETBACK / 2)
+    assert reported.lost() == pytest.approx(PENALTY_MAX / 2)
 
 
 def test_new_successes_outweigh_old_failures(reported: Reported):
@@ -85,7 +85,7 @@ def test_new_successes_outweigh_old_failures(reported: Reported):
 
 def test_without_the_flag_nothing_that_was_reported_counts(reported: Reported):
     reported.report([False] * 5)
-    assert Standing(SkillOutcomes(reported.store), lambda: NOW, enabled=False).setbacks("ann") == {}
+    assert ReportedOutcomes(SkillOutcomes(reported.store), lambda: NOW, enabled=False).penalties("ann") == {}
 
 
 @given(
@@ -97,6 +97,6 @@ def test_whatever_is_reported_the_loss_is_bounded_and_only_shrinks_with_time(his
     for success, wait in history:
         now += wait
         known = known.joined_by(Report("a", "d", success=success), now)
-    assert 0.0 <= setback(known, now + later) <= setback(known, now) <= SETBACK
+    assert 0.0 <= penalty(known, now + later) <= penalty(known, now) <= PENALTY_MAX
     if not any(not success for success, _ in history):
-        assert setback(known, now) == 0.0
+        assert penalty(known, now) == 0.0
