@@ -20,15 +20,14 @@ from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, StartFailed
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
-from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.states import State, Status
-from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
-from toolcrib.policy.asking import Progress
+from toolcrib.policy.requests import OWN_REQUEST, Progress, Request
 
 JsonObject = dict[str, Any]
 TEST_S = 50
@@ -95,9 +94,11 @@ class Watched:
         """Send a call with further params, decided by the list as it is now unless a fingerprint is given."""
         server = self.fleet[key]
         decided_by = server.live.get(name, "") if fingerprint is None else fingerprint
-        exchange = Exchange("tools/call", name, {"name": name, **params}, on_progress, decided_by)
-        with server.line() as line:
-            return await server.call(exchange, line)
+        request = Request(OWN_REQUEST.session, on_progress=on_progress)
+        with server.open_call(
+            request, "tools/call", {"name": name, **params}, target=name, fingerprint=decided_by
+        ) as call:
+            return await server.call(call)
 
     async def text(self, key: str, name: str, arguments: JsonObject | None = None) -> str:
         """Call a tool and return the text of its result."""
@@ -145,8 +146,8 @@ async def fleet_of(
         watched.state_changed,
         lambda: jitter,
         watched.compared,
-        Front(),
-        Parking(bounds),
+        Isolation(),
+        SuspendedCalls(bounds),
     )
     with anyio.fail_after(TEST_S):
         async with open_fleet({server.key: server for server in servers}, eras or {}, surroundings) as watched.fleet:

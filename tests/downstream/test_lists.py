@@ -119,7 +119,7 @@ async def test_a_call_waits_for_the_list_that_its_server_has_announced(tmp_path:
         connection = await it.fleet["fake"].connection()
         fingerprint = it.fleet["fake"].live["old"]
         await it.call("fake", "grow")
-        await until(lambda: connection.news.changes > 0)
+        await until(lambda: connection.announcements.changes > 0)
         with pytest.raises(Outdated):
             await it.send("fake", "old", {"arguments": {}}, fingerprint=fingerprint)
         assert set(it.fleet["fake"].live) == {"grow", "new"}
@@ -132,7 +132,7 @@ async def test_a_tool_is_not_called_while_the_announced_list_cannot_be_read(tmp_
         connection = await it.fleet["fake"].connection()
         it.listing_error = ValueError("it is no list")
         await it.call("fake", "grow")
-        await until(lambda: connection.news.changes > 0)
+        await until(lambda: connection.announcements.changes > 0)
         with pytest.raises(StartFailed, match=r"it is no list\. It has announced that they changed, so nothing ran"):
             await it.call("fake", "grow")
     assert len(fake.calls("grow")) == 1

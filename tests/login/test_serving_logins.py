@@ -22,9 +22,9 @@ from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import LoginNeeded, StartFailed
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.fleet import open_fleet
-from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import Surroundings
-from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
 
 pytestmark = pytest.mark.anyio
@@ -65,8 +65,8 @@ async def fleet_with_logins(folder: Path, server: Guarded, **options: Any) -> As
         watched.state_changed,
         lambda: 0.0,
         watched.compared,
-        Front(),
-        Parking(bounds),
+        Isolation(),
+        SuspendedCalls(bounds),
         logins=logins,
     )
     with anyio.fail_after(TEST_S):

@@ -7,13 +7,13 @@ import pytest
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Caller
 from toolcrib.config.schema import LimitsSection
-from toolcrib.gateway.results import KeptPages, Owner
+from toolcrib.gateway.results import Owner, ResultPages
 
 ANN, BOB = Caller("ann"), Caller("bob")
 OWNER: Owner = (ANN, "ann-1")
 
 
-class Kept(KeptPages):
+class Kept(ResultPages):
     """Kept pages with a clock that a test moves."""
 
     def __init__(self, **limits: Any) -> None:
@@ -31,7 +31,7 @@ class Kept(KeptPages):
         return found
 
 
-def refusal(kept: KeptPages, owner: Owner, handle: str) -> str:
+def refusal(kept: ResultPages, owner: Owner, handle: str) -> str:
     with pytest.raises(BadRequest) as refused:
         kept.page(owner, handle, 2)
     return str(refused.value)

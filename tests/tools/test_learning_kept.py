@@ -67,8 +67,8 @@ class Learner:
         self.learning.open()
 
     def learns(self, word: str) -> None:
-        self.session.trail.asked = (Asked(word, word, (), NOW),)
-        self.learning.called(self.session, EVENT, self.session.trail.asked)
+        self.session.history.asked = (Asked(word, word, (), NOW),)
+        self.learning.called(self.session, EVENT, self.session.history.asked)
 
     @property
     def known(self) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.base.model import Caller
-from toolcrib.gateway.tools import AskedLogins
+from toolcrib.gateway.tools import LoginRequests
 from worlds import ERAS, Client, JsonObject, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
@@ -137,16 +137,16 @@ async def test_calls_at_the_same_time_ask_once(tmp_path, guarded):
 async def test_a_person_who_says_no_is_asked_once_for_calls_at_the_same_time_and_again_by_a_later_one(
     tmp_path, guarded, monkeypatch
 ):
-    person, settle = Person("decline"), AskedLogins.settle
+    person, log_in = Person("decline"), LoginRequests.log_in
     person.may_answer, waiting = anyio.Event(), list[str]()
 
-    async def settled(self: AskedLogins, session: Any, asker: Any, key: str) -> bool:
+    async def counted(self: LoginRequests, request: Any, key: str) -> bool:
         waiting.append(key)
         if len(waiting) == 3:
             person.may_answer.set()
-        return await settle(self, session, asker, key)
+        return await log_in(self, request, key)
 
-    monkeypatch.setattr(AskedLogins, "settle", settled)
+    monkeypatch.setattr(LoginRequests, "log_in", counted)
     # Nobody has to register, so nothing is kept.
     known = {"servers": {"web": {"auth": {"client_id": "known-to-it"}}}}
     async with (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.server.envelopes import meta_for_next_hop
+from toolcrib.policy.requests import meta_for_next_hop
 
 
 def test_meta_goes_on_without_what_belongs_to_one_hop():

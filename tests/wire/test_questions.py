@@ -250,7 +250,7 @@ async def test_a_parked_call_goes_on_through_several_rounds_and_runs_once(tmp_pa
 
 
 def parking(w: Any) -> Any:
-    return w.wire._tool_use_cases.fleet._around.parking
+    return w.wire._tool_use_cases.fleet._around.suspended_calls
 
 
 async def test_an_answer_that_is_missing_is_asked_for_again(tmp_path):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 JsonObject = dict[str, Any]
 """A JSON object as received, not validated yet."""
@@ -143,8 +143,7 @@ class Ingest:
     denied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """The caller. Determined by the transport and the config, never by an argument (R145)."""
 
     principal: str = "local"

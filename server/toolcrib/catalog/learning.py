@@ -75,17 +75,17 @@ class Learning:
         found = tuple(hit.tool.public_name for hit in answer.hits)
         # The next call may refer to it even if it teaches nothing.
         query = answer.query if is_one and not is_named else ""
-        session.trail.asked = (*session.trail.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
+        session.history.asked = (*session.history.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
 
     def called(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
         """Record a successful call; ``asked`` are the searches that no call had settled when it began.
 
         The first call soon after a search teaches, unless it was of the first hit or referred to an earlier search.
         """
-        now, still_open = self._now(), session.trail.asked
+        now, still_open = self._now(), session.history.asked
         asked = tuple(each for each in asked if each in still_open and 0 <= now - each.at <= _SOON_S)
         settled = _settled(asked, name)
-        session.trail.asked = tuple(each for each in still_open if each not in settled)
+        session.history.asked = tuple(each for each in still_open if each not in settled)
         if not self._enabled or not settled or settled is not asked or name in asked[-1].found[:1]:
             return
         words = self._words(asked[-1])

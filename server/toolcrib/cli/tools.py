@@ -80,7 +80,7 @@ def call(
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool, as tool_call does it for an agent, and print its answer."""
-    from toolcrib.gateway.tools import ToolCall
+    from toolcrib.policy.requests import Request
 
     try:
         given = json.loads(arguments)
@@ -90,9 +90,8 @@ def call(
     line = WaitingLine(f"calling {name}", quiet=as_json)
 
     async def run(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
-        on_progress = partial(_show_progress, line)
-        wanted = ToolCall(name, given, more={}, on_progress=on_progress, announce=_tell_nobody)
-        return await tool_use_cases.call_any(session, wanted)
+        request = Request(session, on_progress=partial(_show_progress, line))
+        return await tool_use_cases.call_any(request, name, given)
 
     result = with_tools(config, run, line)
     if as_json:
@@ -161,10 +160,6 @@ def show(
 async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> list[JsonObject]:
     session.pass_through = True
     return await tool_use_cases.list_tools(session)
-
-
-async def _tell_nobody() -> None:
-    """Leave the list as it is: nobody looks at it."""
 
 
 async def _show_progress(line: WaitingLine, progress: float, total: float | None, message: str | None) -> None:

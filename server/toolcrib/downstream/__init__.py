@@ -1,7 +1,6 @@
 """Downstream servers: their processes and addresses, protocol eras, and lifecycles."""
 
 PUBLIC = (
-    "calls",
     "connection",
     "fleet",
     "isolation",

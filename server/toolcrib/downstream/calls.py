@@ -22,10 +22,10 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Challenged, Connection, LiveList, Outdated, Undelivered
 from toolcrib.downstream.failures import login_failure, login_needed
-from toolcrib.downstream.relays import Line, Relay, Relays
+from toolcrib.downstream.relays import Call, ProgressRelay, Relays, Send
 from toolcrib.downstream.states import Failure
-from toolcrib.downstream.suspended import ANSWERS, Parked, ParkedWork, Parking, refused, same_request
-from toolcrib.policy.asking import NOBODY, QUESTIONS, Asker, Progress
+from toolcrib.downstream.suspended import SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
+from toolcrib.policy.requests import OWN_REQUEST, QUESTIONS
 
 
 class Circuit:
@@ -181,31 +181,6 @@ async def _asked(question: JsonObject, ask: Ask) -> JsonObject:
     return await ask(str(method), params)
 
 
-Send = Callable[[Connection], Awaitable[JsonObject]]
-"""Sends one request on a connection and waits for its raw result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request of a caller. ``target`` is what it is about, by the server's own name.
-
-    ``fingerprint`` is that of the definition by which a tool's call was decided: only a tool that is listed so is
-    called. ``send`` sends what is more than a request with these params.
-    """
-
-    method: str
-    target: str
-    params: JsonObject
-    on_progress: Progress | None = None
-    fingerprint: str | None = None
-    send: Send | None = None
-
-    @property
-    def is_retry(self) -> bool:
-        """Whether it answers the questions of an earlier result."""
-        return not self.params.keys().isdisjoint(ANSWERS)
-
-
 @dataclass(frozen=True, slots=True)
 class CallParts:
     """The dependencies of a server's calls. ``connection`` returns the live one, started if it is not up.
@@ -217,7 +192,7 @@ class CallParts:
     limits: LimitsSection
     live_list: LiveList
     relays: Relays
-    parking: Parking
+    suspended_calls: SuspendedCalls
     tasks: TaskGroup
     connection: Callable[[], Awaitable[Connection]]
     note_login: Callable[[Failure], None]
@@ -235,7 +210,7 @@ class Calls:
         self._redactor = parts.settings.redactor
         self._clean = self._redactor.clean
         self._capacity = anyio.Semaphore(parts.limits.calls_in_flight, fast_acquire=True)
-        self._parked = ParkedWork(parts.parking, parts.tasks, parts.settings.key)
+        self._suspendable = SuspendableWork(parts.suspended_calls, parts.tasks, parts.settings.key)
         self._circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
@@ -249,12 +224,11 @@ class Calls:
         """
         self._circuit.check()
 
-    async def run(self, exchange: Exchange, line: Line) -> JsonObject:
-        """Send a request on the live connection, once, within the server's deadline, and return the raw result.
+    async def run(self, call: Call) -> JsonObject:
+        """Send an open call on the live connection, once, within the server's deadline, and return the raw result.
 
-        ``line`` leads to the caller, and is open. Progress restarts the deadline, and so does each answer to a question
-        of the server. A request that surely did not reach it is sent again, once, on a new connection with the same
-        tool.
+        Progress restarts the deadline, and so does each answer to a question of the server. A request that surely did
+        not reach it is sent again, once, on a new connection with the same tool.
 
         Raises:
             StartFailed: the server cannot be started; nothing ran.
@@ -267,61 +241,55 @@ class Calls:
             Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
-        asker = line.asker
-        if asker.lasting:
-            return await self._deliver(exchange, line)
-        if self._parked.knows(exchange.params.get("requestState")):
-            request = same_request(self._settings.key, exchange.method, exchange.params)
-            return await self._parked.take_up(exchange.params, asker, request, exchange.on_progress)
-        if self._parts.live_list.era == "modern" or not asker.capabilities:
-            return await self._deliver(exchange, line)
-        return await self._begin(exchange, asker)
+        request = call.request
+        if request.lasting:
+            return await self._deliver(call)
+        identity = partial(same_request, self._settings.key, call.method, call.params)
+        if self._suspendable.resumes(request):
+            return await self._suspendable.resume(request, identity())
+        if self._parts.live_list.era == "modern" or not request.session.capabilities:
+            return await self._deliver(call)
+        # In its own task, which outlives the caller's request if the server asks something.
+        suspended = SuspendedCall(request, identity)
+        return await self._suspendable.begin(suspended, partial(self._run_suspended, replace(call, request=suspended)))
 
-    async def deliver(self, what: str, send: Send) -> JsonObject:
-        """Send a request that belongs to no caller, and resend it if it certainly did not reach the server.
+    async def _run_suspended(self, call: Call) -> JsonObject:
+        with call:
+            return await self._deliver(call)
+
+    async def deliver(self, method: str, send: Send) -> JsonObject:
+        """Send a request of no caller, and resend it if it certainly did not reach the server.
 
         Raises:
-            StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``what`` is in them.
+            StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``method`` is in them.
 
         """
-        with self._parts.relays.line(NOBODY) as line:
-            return await self._deliver(Exchange(what, what, {}, send=send), line)
-
-    # -- callers without a session, who are asked by a result -------------------------------------
-
-    async def _begin(self, exchange: Exchange, asker: Asker) -> JsonObject:
-        """Send a request in its own task, which outlives the caller's if the server asks something."""
-        parked = Parked(asker, partial(same_request, self._settings.key, exchange.method, exchange.params))
-        parked.on_progress = exchange.on_progress
-        return await self._parked.begin(parked, partial(self._carry_out, exchange, parked))
-
-    async def _carry_out(self, exchange: Exchange, parked: Parked) -> JsonObject:
-        with self._parts.relays.line(parked) as line:
-            return await self._deliver(replace(exchange, on_progress=parked.report), line)
+        with Call(self._parts.relays, OWN_REQUEST, method, {}, method, send=send) as call:
+            return await self._deliver(call)
 
     # -- sending ---------------------------------------------------------------------------------
 
-    async def _deliver(self, exchange: Exchange, line: Line) -> JsonObject:
+    async def _deliver(self, call: Call) -> JsonObject:
         with self._circuit.guarding():
             try:
-                return await self._answer(await self._parts.connection(), exchange, line)
+                return await self._answer(await self._parts.connection(), call)
             except Undelivered:
                 connection = await self._parts.connection()
             try:
-                return await self._answer(connection, exchange, line)
+                return await self._answer(connection, call)
             except Undelivered as error:
-                raise self._not_run(exchange, str(error)) from None
+                raise self._not_run(call, str(error)) from None
             except Outdated:
-                raise self._not_run(exchange, "it has restarted, and the tool has changed") from None
+                raise self._not_run(call, "it has restarted, and the tool has changed") from None
 
-    async def _answer(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
+    async def _answer(self, connection: Connection, call: Call) -> JsonObject:
         """Send the request and wait for its result, no longer than the deadline allows."""
         self.in_flight += 1
         try:
-            with line.patience.begin():
+            with call.deadline.begin():
                 async with self._capacity:
-                    await self._check(connection, exchange)
-                    result = await self._rounds(connection, exchange, line)
+                    await self._check(connection, call)
+                    result = await self._rounds(connection, call)
                 # In a thread: it may be long. What is no error is passed on as it is.
                 is_error = bool(result.get("isError"))
                 return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
@@ -334,50 +302,50 @@ class Calls:
         finally:
             self.in_flight -= 1
             self.last_use = anyio.current_time()
-        waited_s = line.patience.waited_s
+        waited_s = call.deadline.waited_s
         raise CallTimeout(
             self._settings.key,
-            f"The server {self._settings.key!r} did not answer {exchange.target!r} within {waited_s:g} s. "
+            f"The server {self._settings.key!r} did not answer {call.target!r} within {waited_s:g} s. "
             "The call may have run: check before you repeat it.",
         )
 
-    async def _check(self, connection: Connection, exchange: Exchange) -> None:
+    async def _check(self, connection: Connection, call: Call) -> None:
         """Refuse a request that the server would misinterpret."""
-        if exchange.fingerprint is not None:
+        if call.fingerprint is not None:
             await self._parts.live_list.settle(connection)
-            if self._parts.live_list.tools.get(exchange.target) != exchange.fingerprint:
+            if self._parts.live_list.tools.get(call.target) != call.fingerprint:
                 raise Outdated
-        if exchange.is_retry and connection.era == "legacy":
+        if call.is_retry and connection.era == "legacy":
             raise refused()  # the server knows no retries, and would run it again
 
-    async def _rounds(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
+    async def _rounds(self, connection: Connection, call: Call) -> JsonObject:
         """Send the request; where its caller can be asked at once, also as often as the server asks by its results."""
-        asker = line.asker
-        if exchange.send:
-            return await exchange.send(connection)
-        relay = Relay(line.patience, exchange.on_progress) if exchange.on_progress is not None else None
-        if asker.log_level is not None:
+        if call.send:
+            return await call.send(connection)
+        request = call.request
+        relay = ProgressRelay(call.deadline, request.on_progress) if request.on_progress is not None else None
+        if request.log_level is not None:
             with suppress(MCPError):  # without its messages, then
-                await connection.want_log(asker.log_level)
-        send = partial(connection.request, exchange.method, on_progress=relay, line=line)
-        result = await send(exchange.params)
-        if asker.lasting and asks_for_input(result):
-            result = await self._further_rounds(result, exchange, line, send)
+                await connection.want_log(request.log_level)
+        send = partial(connection.request, call.method, on_progress=relay, call=call)
+        result = await send(call.params)
+        if request.lasting and asks_for_input(result):
+            result = await self._further_rounds(result, call, send)
         if relay:
-            await relay.settle()
+            await relay.drain()
         return result
 
     async def _further_rounds(
-        self, result: JsonObject, exchange: Exchange, line: Line, send: Callable[[JsonObject], Awaitable[JsonObject]]
+        self, result: JsonObject, call: Call, send: Callable[[JsonObject], Awaitable[JsonObject]]
     ) -> JsonObject:
         async def again(answers: JsonObject) -> JsonObject:
             try:
-                return await send({**exchange.params, **answers})
+                return await send({**call.params, **answers})
             except Undelivered as error:  # of what was sent before, it is not known what it did
                 raise ConnectionLost(self._settings.key, str(error)) from None
 
         try:
-            return await driven(result, partial(self._parts.relays.ask, line), again, most=self._limits.input_rounds)
+            return await driven(result, partial(self._parts.relays.ask, call), again, most=self._limits.input_rounds)
         except MCPError as error:
             raise self._not_answered(error.message) from None
 
@@ -405,9 +373,9 @@ class Calls:
             "The call may have run: check before you repeat it. The next call restarts or reconnects to it.",
         )
 
-    def _not_run(self, exchange: Exchange, reason: str) -> ConnectionLost:
+    def _not_run(self, call: Call, reason: str) -> ConnectionLost:
         return ConnectionLost(
             self._settings.key,
-            f"The server {self._settings.key!r} rejected the call of {exchange.target!r}: {self._clean(reason)}. "
+            f"The server {self._settings.key!r} rejected the call of {call.target!r}: {self._clean(reason)}. "
             "Nothing ran; search for the tool again, then repeat the call.",
         )

@@ -18,7 +18,8 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
-from toolcrib.downstream.relays import Line, Relays, carried_by
+from toolcrib.downstream.isolation import relayed
+from toolcrib.downstream.relays import Call, Relays, current_call
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
     MCP_METHOD_HEADER,
@@ -45,22 +46,25 @@ from toolcrib.jsonrpc.sdk import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-from toolcrib.policy.asking import NOBODY, Asker, Progress, is_at_least, relayed
+from toolcrib.policy.requests import OWN_REQUEST, Progress, Request, is_at_least
 
-Asked = Callable[[str, JsonObject], Awaitable[JsonObject]]
+AnswerRequest = Callable[[str, JsonObject], Awaitable[JsonObject]]
 """Answers a request of the server; raises MCPError with what it is told instead."""
 
-Told = Callable[[str, JsonObject], Awaitable[bool]]
+TakeNotification = Callable[[str, JsonObject], Awaitable[bool]]
 """Gets a notification of the server; returns false for one that the SDK is to have."""
 
 Params = Mapping[str, Any] | None
 
 
-class Tap:
+class InterceptingChannel:
     """A channel like ``channel``. ``declared`` takes the place of what the SDK would declare that its client can do."""
 
-    def __init__(self, channel: Channel, declared: JsonObject, asked: Asked, told: Told) -> None:
-        self._channel, self._declared, self._asked, self._told = channel, declared, asked, told
+    def __init__(
+        self, channel: Channel, declared: JsonObject, on_request: AnswerRequest, on_notify: TakeNotification
+    ) -> None:
+        self._channel, self._declared = channel, declared
+        self._on_request, self._on_notify = on_request, on_notify
 
     @property
     def ended(self) -> anyio.Event:
@@ -87,14 +91,14 @@ class Tap:
     ) -> None:
         """Take in messages until the channel ends."""
 
-        async def asked(_context: DispatchContext[TransportContext], method: str, params: Params) -> JsonObject:
-            return await self._asked(method, {**(params or {})})
+        async def answer(_context: DispatchContext[TransportContext], method: str, params: Params) -> JsonObject:
+            return await self._on_request(method, {**(params or {})})
 
-        async def told(context: DispatchContext[TransportContext], method: str, params: Params) -> None:
-            if not await self._told(method, {**(params or {})}):
+        async def take(context: DispatchContext[TransportContext], method: str, params: Params) -> None:
+            if not await self._on_notify(method, {**(params or {})}):
                 await on_notify(context, method, params)
 
-        await self._channel.run(asked, told, on_notify_intercept, task_status=task_status)
+        await self._channel.run(answer, take, on_notify_intercept, task_status=task_status)
 
 
 _LISTEN_AGAIN_S = 1.0
@@ -109,7 +113,7 @@ def rest_s(took_s: float = 0.0) -> float:
     return max(_DEBOUNCE_S, _REST * took_s)
 
 
-class News:
+class Announcements:
     """What one server has announced.
 
     ``changes`` counts how often it said that its tools have changed, ``list_changed`` is set when it does. ``said`` is
@@ -185,8 +189,8 @@ def offered_by(session: ClientSession) -> frozenset[OfferKind]:
 class Listening:
     """The 2026-07-28 subscription to changes of the lists that a server says it tells changes of."""
 
-    def __init__(self, session: ClientSession, news: News, closed: anyio.Event) -> None:
-        self._session, self._news, self._closed = session, news, closed
+    def __init__(self, session: ClientSession, announcements: Announcements, closed: anyio.Event) -> None:
+        self._session, self._news, self._closed = session, announcements, closed
         told = capabilities_of(session)
         self._tools = bool(told.tools and told.tools.list_changed)
         self._resources = bool(told.resources and told.resources.list_changed)
@@ -232,7 +236,11 @@ class Listening:
 
 
 async def hold_updates(
-    session: ClientSession, news: News, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
+    session: ClientSession,
+    announcements: Announcements,
+    uri: str,
+    *,
+    task_status: anyio.abc.TaskStatus[anyio.CancelScope],
 ) -> None:
     """Hold a 2026-07-28 subscription to one resource, taken again when it is lost; cancel the scope to end it.
 
@@ -241,15 +249,17 @@ async def hold_updates(
 
     """
     with anyio.CancelScope() as scope:
-        await _hold_once(session, news, uri, lambda: task_status.started(scope))
+        await _hold_once(session, announcements, uri, lambda: task_status.started(scope))
         while True:
             await anyio.sleep(_LISTEN_AGAIN_S)
             with suppress(DownstreamError):
                 # What changed meanwhile was not told.
-                await _hold_once(session, news, uri, lambda: news.on_updated(uri))
+                await _hold_once(session, announcements, uri, lambda: announcements.on_updated(uri))
 
 
-async def _hold_once(session: ClientSession, news: News, uri: str, on_held: Callable[[], None]) -> None:
+async def _hold_once(
+    session: ClientSession, announcements: Announcements, uri: str, on_held: Callable[[], None]
+) -> None:
     held = False
     try:
         async with listen(session, resource_subscriptions=[uri]) as subscription:
@@ -257,7 +267,7 @@ async def _hold_once(session: ClientSession, news: News, uri: str, on_held: Call
             if held:
                 on_held()
                 async for event in subscription:
-                    news.hear_event(event)
+                    announcements.hear_event(event)
     except (MCPError, SubscriptionLost) as error:
         if not held:
             code = error.code if isinstance(error, MCPError) else types.INTERNAL_ERROR
@@ -299,17 +309,19 @@ class Connection:
     """A connected, negotiated server. Make one with :func:`connect`.
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
-    ``news`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list knows of
-    that was last taken in. ``declared`` is what a server of the handshake era is told that its clients can do;
+    ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
+    knows of that was last taken in. ``declared`` is what a server of the handshake era is told that its clients can do;
     ``relays`` gets what the server asks and tells.
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._channel = Tap(streams.channel, declared, relays.on_request, relays.on_notify)
-        self.news = News()
-        self.session = ClientSession(dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.news.hear)
+        self._channel = InterceptingChannel(streams.channel, declared, relays.on_request, relays.on_notify)
+        self.announcements = Announcements()
+        self.session = ClientSession(
+            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.announcements.hear
+        )
         self._log_level: str | None = None
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
@@ -325,7 +337,7 @@ class Connection:
     @property
     def is_listed(self) -> bool:
         """Whether the last ingested list is the one that the server last announced."""
-        return self.news.changes == self.changes_listed
+        return self.announcements.changes == self.changes_listed
 
     @property
     def era(self) -> Era:
@@ -374,11 +386,11 @@ class Connection:
         raise ValueError(f"its answer to {method} does not end (page {pages} or a repeated cursor)")
 
     async def request(
-        self, method: str, params: JsonObject, on_progress: Progress | None = None, line: Line | None = None
+        self, method: str, params: JsonObject, on_progress: Progress | None = None, call: Call | None = None
     ) -> JsonObject:
         """Send a request and return the raw result. The caller bounds the time; leaving early cancels the request.
 
-        ``line`` is that of the caller whom the server may reach meanwhile.
+        ``call`` is the one it is sent for, whose caller the server may reach meanwhile.
 
         Raises:
             DownstreamError: the server answered with a JSON-RPC error.
@@ -393,7 +405,7 @@ class Connection:
         if on_progress is not None:
             options["on_progress"] = on_progress
         try:
-            return await self._request(method, params, options, line)
+            return await self._request(method, params, options, call)
         except MCPError as error:
             if is_undelivered(error):
                 raise Undelivered(error.message) from None
@@ -419,7 +431,7 @@ class Connection:
         """
         if self.era == "legacy":
             return await self.request("resources/subscribe", {"uri": uri})
-        self._held[uri] = await self._tasks.start(hold_updates, self.session, self.news, uri)
+        self._held[uri] = await self._tasks.start(hold_updates, self.session, self.announcements, uri)
         return {}
 
     async def unsubscribe(self, uri: str) -> None:
@@ -448,13 +460,13 @@ class Connection:
             await self._channel.notify(method, None)
 
     async def _request(
-        self, method: str, params: JsonObject, options: CallOptions, line: Line | None = None
+        self, method: str, params: JsonObject, options: CallOptions, call: Call | None = None
     ) -> JsonObject:
         if self.era == "modern":
-            params = self._stamped(method, params, options, line.asker if line else NOBODY)
-        on_account_of = carried_by.set(line) if self._streams.correlates else None
-        if line is not None:
-            line.is_sent = True
+            params = self._stamped(method, params, options, call.request if call else OWN_REQUEST)
+        token = current_call.set(call) if self._streams.correlates else None
+        if call is not None:
+            call.is_sent = True
         try:
             params = carried(params) if self._streams.http else params
             return await self._channel.send_raw_request(method, params, options)
@@ -465,19 +477,19 @@ class Connection:
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
         finally:
-            if on_account_of is not None:
-                carried_by.reset(on_account_of)
+            if token is not None:
+                current_call.reset(token)
 
-    def _stamped(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> JsonObject:
+    def _stamped(self, method: str, params: JsonObject, options: CallOptions, request: Request) -> JsonObject:
         """Return params with what every request of 2026-07-28 has; ``options`` get the routing headers of HTTP."""
         version = self.session.protocol_version or ""
         meta = {
             **params.get("_meta", {}),
             types.PROTOCOL_VERSION_META_KEY: version,
             types.CLIENT_INFO_META_KEY: _CLIENT_INFO,
-            types.CLIENT_CAPABILITIES_META_KEY: relayed(asker.capabilities, questions=True, roots=True),
+            types.CLIENT_CAPABILITIES_META_KEY: relayed(request.session.capabilities, questions=True, roots=True),
         }
-        if level := asker.log_level or (asker.lasting and _UNSET_LEVEL):
+        if level := request.log_level or (request.lasting and _UNSET_LEVEL):
             meta[types.LOG_LEVEL_META_KEY] = level
         params = {**params, "_meta": meta}
         if not self._streams.http:
@@ -521,7 +533,7 @@ async def connect(
         connection = Connection(streams, tasks, relays, declared)
         async with connection.session:
             await _negotiate(connection, eras)
-            listening = Listening(connection.session, connection.news, connection.closed)
+            listening = Listening(connection.session, connection.announcements, connection.closed)
             if connection.era == "modern" and listening.is_promised:
                 await tasks.start(listening.hold)
             yield connection
@@ -563,7 +575,7 @@ def known_era(name: str | None) -> Era | None:
     return name if name in ("legacy", "modern") else None
 
 
-_PATIENCE = 2
+_RELIST_SHARE = 2
 """How many times as long as one list may take a call waits for a server that keeps announcing new ones."""
 
 LiveTools = Mapping[str, str]
@@ -590,7 +602,7 @@ class LiveList:
         """Read the list and have it taken in. The caller bounds the time."""
         async with self._reading:
             # Counted before the list is asked for: a change announced meanwhile makes it outdated.
-            changes = connection.news.changes
+            changes = connection.announcements.changes
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
                 self.tools = await self._take_in(
@@ -626,7 +638,7 @@ class LiveList:
         if connection.is_listed:
             return
         key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
-        with anyio.move_on_after(_PATIENCE * timeout_s):
+        with anyio.move_on_after(_RELIST_SHARE * timeout_s):
             while not connection.is_listed:
                 # Calls that wait together share one reading, hence the second look inside.
                 async with self._settling:

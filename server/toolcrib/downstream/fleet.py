@@ -12,10 +12,11 @@ from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era, LiveTools
-from toolcrib.downstream.isolation import SHARED, Party, Scope
+from toolcrib.downstream.isolation import SHARED, Scope
 from toolcrib.downstream.lifecycle import Downstream, Surroundings
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
+from toolcrib.policy.sessions import Session
 
 
 class StartQueue:
@@ -123,9 +124,9 @@ class Fleet:
     def _beside(self, around: Surroundings) -> Surroundings:
         """Return the environment of a connection that is not shared by all."""
         # The connections of the only client list what is listed, which may depend on what it can do.
-        listed = around.listed if around.front.one_client else self._compare
+        listed = around.listed if around.isolation.one_client else self._compare
         elsewhere = around.offers
-        if around.offers.kinds and not around.front.one_client:
+        if around.offers.kinds and not around.isolation.one_client:
             elsewhere = OfferSink(changed=self._offers_changed)
         return replace(around, listed=listed, offers=elsewhere)
 
@@ -136,8 +137,8 @@ class Fleet:
     def __contains__(self, key: str) -> bool:
         return key in self._servers
 
-    def of(self, key: str, party: Party) -> Downstream:
-        """Return the server on the connection that a party uses.
+    def of(self, key: str, session: Session) -> Downstream:
+        """Return the server on the connection that a session uses.
 
         Raises:
             Unavailable: a connection of its own is wanted, and there are too many already; or the config has been
@@ -147,7 +148,7 @@ class Fleet:
         server = self._servers.get(key)
         if server is None:
             raise Unavailable(key, f"The server {key!r} was removed from the config. Nothing ran.")
-        scope = self._around.front.scope(server.settings, server.era, party)
+        scope = self._around.isolation.scope(server.settings, server.era, session)
         if scope == SHARED:
             return server
         scoped = self._scoped[key]
@@ -155,7 +156,7 @@ class Fleet:
         if known is None:
             self._make_room(key)
             known = Downstream(server.settings, server.era, self._scoped_around, self._tasks, scope)
-            if self._around.front.one_client and key in self._kept_up:
+            if self._around.isolation.one_client and key in self._kept_up:
                 self._kept_up[key] = known
                 server.stop()
         scoped[scope] = known  # last: the one used longest ago stands first
@@ -216,28 +217,28 @@ class Fleet:
         """The logins to the servers."""
         return self._around.logins
 
-    def withheld(self, key: str, party: Party) -> list[str]:
-        """Return the capabilities of a party's client that a server is not told of."""
+    def withheld(self, key: str, session: Session) -> list[str]:
+        """Return the capabilities of a session's client that a server is not told of."""
         server = self._servers[key]
-        return self._around.front.withheld(server.settings, server.era, party)
+        return self._around.isolation.withheld(server.settings, server.era, session)
 
-    def expect(self, party: Party) -> None:
+    def expect(self, session: Session) -> None:
         """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""
-        if self._around.front.one_client:
+        if self._around.isolation.one_client:
             for key in list(self._kept_up):
-                self.of(key, party)
+                self.of(key, session)
 
-    async def tell(self, party: Party, method: str) -> None:
+    async def tell(self, session: Session, method: str) -> None:
         """Forward a notification of a client to the servers that it uses alone."""
         for key, scoped in self._scoped.items():
-            scope = self._around.front.scope(self._servers[key].settings, self._servers[key].era, party)
-            if self._around.front.is_exclusive(scope) and scope in scoped:
+            scope = self._around.isolation.scope(self._servers[key].settings, self._servers[key].era, session)
+            if self._around.isolation.is_exclusive(scope) and scope in scoped:
                 await scoped[scope].tell(method)
 
-    def end_session(self, party: Party) -> None:
+    def end_session(self, session: Session) -> None:
         """Release the connections that belonged to one session."""
         for scoped in self._scoped.values():
-            for scope in [scope for scope in scoped if scope.session == party.label]:
+            for scope in [scope for scope in scoped if scope.session == session.label]:
                 scoped.pop(scope).stop()
 
     def status(self, key: str) -> Status:
@@ -365,7 +366,7 @@ class Fleet:
     def _lister(self, key: str) -> Downstream:
         """Return the connection to list a server on: of those whose lists are indexed, one that is up if any is."""
         shared = self._servers[key]
-        indexed = (shared, *self._scoped[key].values()) if self._around.front.one_client else (shared,)
+        indexed = (shared, *self._scoped[key].values()) if self._around.isolation.one_client else (shared,)
         return next((each for each in indexed if each.status.state is State.READY), shared)
 
     async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
@@ -392,9 +393,9 @@ class Fleet:
                 with anyio.move_on_after(_SLOT_S) as slot:
                     await server.connection(wanted=wanted)
             if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
-                with anyio.move_on_after(_SILENT_S - _SLOT_S) as patience:
+                with anyio.move_on_after(_SILENT_S - _SLOT_S) as waiting:
                     await server.connection(wanted=wanted)
-                if patience.cancelled_caught:
+                if waiting.cancelled_caught:
                     server.note_silence(_SILENT_S)
                     await server.connection(wanted=wanted)
         except StartFailed:

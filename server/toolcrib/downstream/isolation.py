@@ -5,36 +5,28 @@ A server may ask only if it is certain whom (ADR 28): capabilities without such 
 
 import json
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from toolcrib.base.json_values import compact
-from toolcrib.base.model import Caller, JsonObject
+from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.policy.asking import relayed
+from toolcrib.policy.sessions import Session
+
+_TASKS = "io.modelcontextprotocol/tasks"
+"""An extension that is of no use without methods that toolcrib does not serve."""
 
 
-class Party(Protocol):
-    """Whoever uses a server: a session, or a caller of the sessionless era, for whom ``lasting`` is false."""
+def relayed(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
+    """Return what a server is told of a client: what toolcrib can keep the promise of.
 
-    @property
-    def caller(self) -> Caller:
-        """Who is asking."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """What no other session is called."""
-        ...
-
-    @property
-    def lasting(self) -> bool:
-        """Whether the next request of its client is of the same session."""
-        ...
-
-    @property
-    def capabilities(self) -> JsonObject:
-        """What its client says that it can do."""
-        ...
+    ``questions``: it can be asked through toolcrib; ``roots``: for its roots too, which belong to one client alone.
+    """
+    told = {key: capabilities[key] for key in ("elicitation", "sampling") if questions and key in capabilities}
+    if roots and "roots" in capabilities:
+        told["roots"] = capabilities["roots"]
+    if extensions := {key: each for key, each in as_object(capabilities.get("extensions")).items() if key != _TASKS}:
+        told["extensions"] = extensions
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ SHARED = Scope()
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class Isolation:
     """Who can come by the transport that toolcrib serves on.
 
     ``one_client``: nobody but the one client of this process, as on stdio. ``one_principal``: nobody but the person
@@ -70,35 +62,38 @@ class Front:
     one_client: bool = True
     one_principal: bool = True
 
-    def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, party: Party) -> Scope:
-        """Return whose connection to a server a party uses. In 2026-07-28 each request tells what its client can do."""
-        whose = self._whose(server, party)
-        told = {} if era == "modern" else self.told(server, whose, party)
+    def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
+        """Return whose connection to a server a session uses.
+
+        In 2026-07-28 nothing is declared at the handshake: each request says what its client can do.
+        """
+        whose = self._whose(server, session)
+        told = {} if era == "modern" else self.told(server, whose, session)
         return Scope(*whose, compact(told) if told else "") if told or any(whose) else SHARED
 
-    def told(self, server: ServerSettings, whose: tuple[str, str, str], party: Party) -> JsonObject:
+    def told(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
         """Return what a server of the handshake era may be told of what a client can do."""
         is_one_caller = self.one_principal or bool(whose[1])
         comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
         is_one_client = self.one_client or bool(whose[2])
-        return relayed(party.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
+        return relayed(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
 
-    def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, party: Party) -> list[str]:
+    def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> list[str]:
         """Return what a client can do and a server is not told, because nobody could tell whom it asks."""
-        whole = relayed(party.capabilities, questions=True, roots=True)
-        told = whole if era == "modern" else self.told(server, self._whose(server, party), party)
+        whole = relayed(session.capabilities, questions=True, roots=True)
+        told = whole if era == "modern" else self.told(server, self._whose(server, session), session)
         return sorted(whole.keys() - told.keys())
 
     def is_exclusive(self, scope: Scope) -> bool:
         """Return whether only one client ever uses a connection."""
         return self.one_client or bool(scope.session)
 
-    def _whose(self, server: ServerSettings, party: Party) -> tuple[str, str, str]:
+    def _whose(self, server: ServerSettings, session: Session) -> tuple[str, str, str]:
         isolation = server.options.isolation or self._isolation(server)
         if self.one_client or isolation == "shared":
             return "", "", ""
-        session = party.label if isolation == "session" and party.lasting else ""
-        return party.caller.tenant_id or "", party.caller.principal, session
+        label = session.label if isolation == "session" and session.lasting else ""
+        return session.caller.tenant_id or "", session.caller.principal, label
 
     def _isolation(self, server: ServerSettings) -> str:
         """Return what holds where the config leaves it open: principals that share a process could share its state."""

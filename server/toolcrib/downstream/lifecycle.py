@@ -16,17 +16,17 @@ from toolcrib.base.errors import StartFailed
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.calls import CallParts, Calls, Exchange
+from toolcrib.downstream.calls import CallParts, Calls
 from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, LiveList, LiveTools, TakeIn, connect, rest_s
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
-from toolcrib.downstream.isolation import SHARED, Front, Scope
+from toolcrib.downstream.isolation import SHARED, Isolation, Scope
 from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
 from toolcrib.downstream.process import may_download
-from toolcrib.downstream.relays import Line, Relays
+from toolcrib.downstream.relays import Call, Relays
 from toolcrib.downstream.states import Arriving, Failure, State, Status
-from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
-from toolcrib.policy.asking import NOBODY, Asker, Progress
+from toolcrib.policy.requests import Request
 
 _FIRST_S = 0.5
 
@@ -60,8 +60,8 @@ class Surroundings:
     """What a downstream needs from the program around it.
 
     ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
-    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
-    whose a connection is; ``parking`` has the calls of all servers that wait for answers.
+    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``isolation`` says
+    whose a connection is; ``suspended_calls`` has the calls of all servers that wait for answers.
     ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. Without ``logins``,
     nobody is logged in anywhere.
     """
@@ -72,8 +72,8 @@ class Surroundings:
     state_changed: Callable[[str, Status], None]
     jitter: Callable[[], float]
     compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
-    front: Front
-    parking: Parking
+    isolation: Isolation
+    suspended_calls: SuspendedCalls
     offers: OfferSink = field(default_factory=OfferSink)
     logins: Logins | None = None
 
@@ -82,7 +82,7 @@ _DOWNLOAD_S = 3.0
 """An installed package has usually started by then."""
 
 _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
-_PATIENCE_S = 1.0
+_SHORT_PAUSE_S = 1.0
 """A caller waits for the next start if the pause is at most this long; otherwise it gets the reason immediately."""
 
 
@@ -124,7 +124,7 @@ class Downstream:
         self._start: _Start | None = None
         self._backoff = Backoff(anyio.current_time)
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
-        is_exclusive = surroundings.front.is_exclusive(scope)
+        is_exclusive = surroundings.isolation.is_exclusive(scope)
         self._relays = Relays(settings, surroundings.limits, scope.declared, is_exclusive=is_exclusive)
         self._calls = Calls(
             CallParts(
@@ -132,7 +132,7 @@ class Downstream:
                 limits=surroundings.limits,
                 live_list=self._list,
                 relays=self._relays,
-                parking=surroundings.parking,
+                suspended_calls=surroundings.suspended_calls,
                 tasks=tasks,
                 connection=self.connection,
                 note_login=self._note_login,
@@ -175,9 +175,17 @@ class Downstream:
         """The tools of the last list of a live connection."""
         return self._list.tools
 
-    def line(self, asker: Asker = NOBODY) -> Line:
-        """Return what a caller's request goes by, from before the server is started for it: open it by ``with``."""
-        return self._relays.line(asker)
+    def open_call(
+        self,
+        request: Request,
+        method: str = "",
+        params: JsonObject | None = None,
+        *,
+        target: str = "",
+        fingerprint: str | None = None,
+    ) -> Call:
+        """Return a call on account of a request, to be opened by ``with`` before the server is started for it."""
+        return Call(self._relays, request, method, params or {}, target or method, fingerprint)
 
     async def connection(self, *, wanted: bool = True) -> Connection:
         """Return the live connection; start the server first if it is not up.
@@ -221,7 +229,7 @@ class Downstream:
             if self._backoff.pause_s > 0:
                 raise self._start_failed()
         pause = self._backoff.pause_s
-        if pause > _PATIENCE_S:
+        if pause > _SHORT_PAUSE_S:
             raise self._start_failed()
         if pause > 0:
             await anyio.sleep(pause)
@@ -230,16 +238,9 @@ class Downstream:
         """See :meth:`Calls.check`."""
         self._calls.check()
 
-    async def call(self, exchange: Exchange, line: Line) -> JsonObject:
-        """Send a request on the live connection: see :meth:`Calls.run`."""
-        return await self._calls.run(exchange, line)
-
-    async def request(
-        self, method: str, params: JsonObject, on_progress: Progress | None = None, asker: Asker = NOBODY
-    ) -> JsonObject:
-        """Send a request that is not about a tool, on a line of its own."""
-        with self.line(asker) as line:
-            return await self._calls.run(Exchange(method, method, params, on_progress), line)
+    async def call(self, call: Call) -> JsonObject:
+        """Send an open call on the live connection: see :meth:`Calls.run`."""
+        return await self._calls.run(call)
 
     async def tell(self, method: str) -> None:
         """Forward a notification of its client to the server, if it is running."""
@@ -288,7 +289,7 @@ class Downstream:
             async with self._around.connector(self.settings, self._around.limits) as streams:
                 try:
                     async with connect(streams, eras, self._relays, self.scope.declared) as connection:
-                        connection.news.on_updated = self.subscriptions.tell
+                        connection.announcements.on_updated = self.subscriptions.tell
                         await self._list.read(connection)
                         self.was_never_listed = False
                         bounded.deadline = math.inf
@@ -363,9 +364,9 @@ class Downstream:
         """List again soon after the server announces a change, with a bounded share of the time."""
         pause_s = rest_s()
         while True:
-            await connection.news.list_changed.wait()
+            await connection.announcements.list_changed.wait()
             await anyio.sleep(pause_s)
-            connection.news.list_changed = anyio.Event()
+            connection.announcements.list_changed = anyio.Event()
             began = anyio.current_time()
             try:
                 if not connection.is_listed:  # else a call could not wait, and had the list read
@@ -387,7 +388,7 @@ class Downstream:
     def _may_sleep(self) -> bool:
         """Whether it is stopped when nobody uses it; one session's own server lasts as long as the session."""
         options = self.settings.options
-        is_own = options.isolation == "session" and self._around.front.is_exclusive(self.scope)
+        is_own = options.isolation == "session" and self._around.isolation.is_exclusive(self.scope)
         return bool(options.idle_stop_s) and options.start == "lazy" and not is_own
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:

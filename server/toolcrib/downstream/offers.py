@@ -99,12 +99,12 @@ class LiveOffers:
             began = anyio.current_time()
             await self.read(connection, kinds)
             pause_s = rest_s(anyio.current_time() - began)
-            await connection.news.said.wait()
+            await connection.announcements.said.wait()
             if not self._sink.kinds:
                 self._sink.changed(self._settings.key)
                 pause_s = _ELSEWHERE_S
             await anyio.sleep(pause_s)
-            kinds = connection.news.take()
+            kinds = connection.announcements.take()
 
     async def _read_kind(self, connection: Connection, kind: OfferKind, lists: dict[OfferKind, RawList]) -> None:
         if kind not in offered_by(connection.session):
@@ -152,7 +152,7 @@ def _too_many(limits: LimitsSection) -> str:
 
 
 _AGAIN_S = 5.0
-_PATIENCE_S = 30.0
+_SHORT_PAUSE_S = 30.0
 
 Listener = Callable[[], None]
 """Is called when the resource that it has subscribed to may have changed."""
@@ -195,7 +195,7 @@ class Subscriptions:
                 return
             del self._listeners[uri]
             if (connection := self._live()) is not None:
-                with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_PATIENCE_S):
+                with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_SHORT_PAUSE_S):
                     await connection.unsubscribe(uri)
 
     def tell(self, updated: str) -> None:
@@ -208,7 +208,7 @@ class Subscriptions:
     async def renew(self, connection: Connection) -> None:
         """Subscribe again on a new connection, and report each resource as possibly changed."""
         for uri in list(self._listeners):
-            with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_PATIENCE_S):
+            with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_SHORT_PAUSE_S):
                 await connection.subscribe(uri)
             self.tell(uri)
 

@@ -5,11 +5,12 @@ an error (ADR 28).
 """
 
 import math
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 import mcp_types as types
@@ -22,10 +23,14 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.policy.asking import QUESTIONS, Asker, Progress, for_next_hop, is_level, refuse_beyond
+from toolcrib.downstream.suspended import ANSWERS
+from toolcrib.policy.requests import QUESTIONS, Progress, Request, is_level, params_for_next_hop, refuse_beyond
+
+if TYPE_CHECKING:
+    from toolcrib.downstream.connection import Connection
 
 
-class Patience:
+class Deadline:
     """``seconds`` from when the call is sent, from the last sign of life, or from the last answer of its caller.
 
     At most ``most_s`` seconds from when it is sent.
@@ -75,43 +80,43 @@ _LAST_S = 1.0
 """Seconds that the report under way has to be delivered once the call has ended."""
 
 
-class Relay:
+class ProgressRelay:
     """Passes progress on as fast as the receiver takes it: of what comes meanwhile, only the latest report.
 
     Each report restarts the deadline.
     """
 
-    def __init__(self, patience: Patience, on_progress: Progress) -> None:
-        self._patience, self._on_progress = patience, on_progress
+    def __init__(self, deadline: Deadline, on_progress: Progress) -> None:
+        self._deadline, self._on_progress = deadline, on_progress
         self._latest: tuple[float, float | None, str | None] | None = None
-        self._settled: anyio.Event | None = None
+        self._drained: anyio.Event | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass one report on, or leave it to whoever is still passing on the one before."""
-        self._patience.restart()
+        self._deadline.restart()
         self._latest = progress, total, message and whole(message)
-        if self._settled is not None:
+        if self._drained is not None:
             return
-        self._settled = anyio.Event()
+        self._drained = anyio.Event()
         try:
             while self._latest is not None:
                 report, self._latest = self._latest, None
                 await self._on_progress(*report)
         finally:
-            self._settled.set()
-            self._settled = self._latest = None
+            self._drained.set()
+            self._drained = self._latest = None
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait a moment for what is under way: after its result, progress would reach nobody."""
-        if self._settled is not None:
+        if self._drained is not None:
             with anyio.move_on_after(_LAST_S, shield=True):
-                await self._settled.wait()
+                await self._drained.wait()
 
 
 _LINGER_S = 60.0
 """How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""
 
-_TOLD_AT_ONCE = 100
+_NOTIFICATIONS_AT_ONCE = 100
 """Messages on their way to callers at a time; what comes while they take no more is left out."""
 
 _ELICITATIONS = 256
@@ -121,32 +126,52 @@ _COMPLETE = "notifications/elicitation/complete"
 _LOG = "notifications/message"
 
 
-class Line:
-    """One request of a caller, from before its server is started until it is answered: open as long as the block is.
+Send = Callable[["Connection"], Awaitable[JsonObject]]
+"""Sends one request on a connection and waits for its raw result."""
 
-    ``patience`` is its deadline. Made by :meth:`Relays.line`.
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One request to a server on account of a caller's: open, as a block, from before the server is started for it.
+
+    ``target`` is what it is about, by the server's own name. ``fingerprint`` is that of the definition by which a
+    tool's call was decided: only a tool that is listed so is called. ``send`` sends what is more than a request with
+    these params. ``questions`` are those of the server that are being answered.
     """
 
-    __slots__ = ("_relays", "asker", "is_sent", "patience", "questions")
+    relays: "Relays"
+    request: Request
+    method: str
+    params: JsonObject
+    target: str
+    fingerprint: str | None = None
+    send: Send | None = None
+    deadline: Deadline = field(init=False)
+    is_sent: bool = field(default=False, init=False)
+    questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope], init=False)
 
-    def __init__(self, relays: "Relays", asker: Asker, patience: Patience) -> None:
-        self._relays, self.asker, self.patience = relays, asker, patience
-        self.is_sent = False
-        self.questions = set[anyio.CancelScope]()
+    def __post_init__(self) -> None:
+        self.deadline = Deadline(self.relays.call_s, self.relays.call_max_s)
 
     def __enter__(self) -> Self:
-        self._relays.open(self)
+        self.relays.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._relays.close(self, error)
+        self.relays.leave(self, error)
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it answers the questions of an earlier result."""
+        return not self.params.keys().isdisjoint(ANSWERS)
 
 
-carried_by: ContextVar[Line | None] = ContextVar("carried_by", default=None)
-"""The request that a message of a server belongs to, where the transport tells: streamable HTTP brings what a server
-sends on account of a request on the answer to that request."""
+current_call: ContextVar[Call | None] = ContextVar("current_call", default=None)
+"""The call that a message of a server belongs to, if the transport says: streamable HTTP brings what a server sends on
+account of a request on the answer to that request.
+"""
 
 
 class Relays:
@@ -162,36 +187,32 @@ class Relays:
         self._declared = declared
         self._key, self._clean = server.key, server.redactor.cleaned
         self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
-        self._call_s, self._call_max_s = server.options.call_timeout_s, limits.call_max_s
+        self.call_s, self.call_max_s = server.options.call_timeout_s, limits.call_max_s
         self._is_exclusive = is_exclusive
-        self._lines: list[Line] = []
+        self._calls: list[Call] = []
         self._given_up: dict[str, float] = {}
         self._changed: anyio.Event | None = None
-        self._owner: Asker | None = None
-        self._elicitations = Recent[str, Asker](_ELICITATIONS)
-        self._being_told = 0
+        self._owner: Request | None = None
+        self._elicitations = Recent[str, Request](_ELICITATIONS)
+        self._notifying = 0
 
     # -- requests under way ----------------------------------------------------------------------
 
-    def line(self, asker: Asker) -> Line:
-        """Return a line to a caller, by which the server can reach it while the line is open."""
-        return Line(self, asker, Patience(self._call_s, self._call_max_s))
-
-    def open(self, line: Line) -> None:
-        """Take a request up."""
-        self._lines.append(line)
-        if self._is_exclusive and line.asker.lasting:
-            self._owner = line.asker
+    def enter(self, call: Call) -> None:
+        """Add a call to those under way."""
+        self._calls.append(call)
+        if self._is_exclusive and call.request.lasting:
+            self._owner = call.request
         self._change()
 
-    def close(self, line: Line, error: BaseException | None) -> None:
-        """Let go of a request, which has ended with ``error`` unless that is None."""
-        self._lines.remove(line)
+    def leave(self, call: Call, error: BaseException | None) -> None:
+        """Remove a call, which has ended with ``error`` unless that is None."""
+        self._calls.remove(call)
         if isinstance(error, DownstreamError):
-            self._remember(line.asker, error)
-        elif error is not None and line.is_sent:
-            self._given_up[line.asker.session] = anyio.current_time() + _LINGER_S
-        for question in line.questions:
+            self._remember(call.request, error)
+        elif error is not None and call.is_sent:
+            self._given_up[call.request.session.label] = anyio.current_time() + _LINGER_S
+        for question in call.questions:
             question.cancel()
         self._change()
 
@@ -210,15 +231,15 @@ class Relays:
         """Reset for another connection: cancelled requests are no longer worked on."""
         self._given_up.clear()
 
-    def _remember(self, asker: Asker, error: DownstreamError) -> None:
+    def _remember(self, request: Request, error: DownstreamError) -> None:
         """Note whose the elicitations are that a server requires before a request (code -32042)."""
         if error.code == types.URL_ELICITATION_REQUIRED:
             for each in as_list(as_object(error.data).get("elicitations")):
-                self._note_elicitation(asker, as_object(each))
+                self._note_elicitation(request, as_object(each))
 
-    def _note_elicitation(self, asker: Asker, params: JsonObject) -> None:
+    def _note_elicitation(self, request: Request, params: JsonObject) -> None:
         if isinstance(key := params.get("elicitationId"), str):
-            self._elicitations[key] = asker
+            self._elicitations[key] = request
 
     # -- what a server asks ----------------------------------------------------------------------
 
@@ -239,37 +260,37 @@ class Relays:
             return await self._ask_owner(method, params)
         with ExitStack() as stack:
             # Each of them, because it cannot be told which of them waits for the answer.
-            for line in candidates:
-                stack.enter_context(line.patience.paused(self._answer_s))
+            for call in candidates:
+                stack.enter_context(call.deadline.paused(self._answer_s))
             return await self.ask(candidates[-1], method, params)
 
-    async def ask(self, line: Line, method: str, params: JsonObject) -> JsonObject:
+    async def ask(self, call: Call, method: str, params: JsonObject) -> JsonObject:
         """Ask the caller of one request, who has some time to answer.
 
         Raises:
             MCPError: it cannot be asked that, it is gone, or it did not answer; or its own error.
 
         """
-        params = for_next_hop(params)
-        refuse_beyond(line.asker.capabilities, method, params)
-        self._note_elicitation(line.asker, params)
-        async with self._question_of(line):
-            with line.patience.paused(self._answer_s), anyio.move_on_after(self._answer_s):
-                return await line.asker.ask(method, params)
+        params = params_for_next_hop(params)
+        refuse_beyond(call.request.session.capabilities, method, params)
+        self._note_elicitation(call.request, params)
+        async with self._question_of(call):
+            with call.deadline.paused(self._answer_s), anyio.move_on_after(self._answer_s):
+                return await call.request.ask(method, params)
             raise MCPError(types.REQUEST_TIMEOUT, f"Nobody answered within {self._answer_s:g} s.")
         raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended: its caller cancelled it.")
 
     @asynccontextmanager
-    async def _question_of(self, line: Line) -> AsyncGenerator[None]:
+    async def _question_of(self, call: Call) -> AsyncGenerator[None]:
         """End the block when the request does."""
         with anyio.CancelScope() as question:
-            line.questions.add(question)
+            call.questions.add(question)
             try:
                 yield
             finally:
-                line.questions.discard(question)
+                call.questions.discard(question)
 
-    async def _whose(self, method: str) -> list[Line]:
+    async def _whose(self, method: str) -> list[Call]:
         """Return the requests that a question may be asked for, all of one session; none if none is under way.
 
         One that comes while its server is still being started for a caller who can be asked only later is held.
@@ -278,23 +299,23 @@ class Relays:
             MCPError: it cannot be told whose question it is.
 
         """
-        line = carried_by.get()
-        if line is not None:
-            if line not in self._lines:
+        call = current_call.get()
+        if call is not None:
+            if call not in self._calls:
                 raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended.")
-            return [line]
+            return [call]
         with anyio.move_on_after(self._hold_s):
             while True:
-                if self._lines and not self._is_one_session():
+                if self._calls and not self._is_one_session():
                     raise MCPError(
                         types.INVALID_REQUEST,
                         f"{method} cannot be passed on: several clients use this connection at the moment, and nothing "
                         "says which of them is meant. With 'isolation: session' each has a connection of its own.",
                     )
-                live = [line for line in self._lines if line.asker.is_live]
-                if live or not any(line.asker.capabilities for line in self._lines):
+                live = [call for call in self._calls if call.request.can_ask_now]
+                if live or not any(call.request.session.capabilities for call in self._calls):
                     return live
-                await self._change_noted()  # the one that it is for may be about to be parked
+                await self._change_noted()  # the one that it is for may be about to be suspended
         return []
 
     def _is_one_session(self) -> bool:
@@ -303,15 +324,15 @@ class Relays:
             return True
         now = anyio.current_time()
         self._given_up = {session: until for session, until in self._given_up.items() if until > now}
-        return len(self._given_up.keys() | {line.asker.session for line in self._lines}) == 1
+        return len(self._given_up.keys() | {call.request.session.label for call in self._calls}) == 1
 
     async def _ask_owner(self, method: str, params: JsonObject) -> JsonObject:
         """Ask for roots outside of any request: they are those of the connection's only client, whatever it asks."""
         if self._owner is None or method != "roots/list":
             raise MCPError(types.INVALID_REQUEST, f"{method} comes outside of any request: there is nobody to ask.")
-        refuse_beyond(self._owner.capabilities, method, params)
+        refuse_beyond(self._owner.session.capabilities, method, params)
         with anyio.move_on_after(self._hold_s):
-            return await self._owner.ask(method, for_next_hop(params))
+            return await self._owner.ask(method, params_for_next_hop(params))
         raise MCPError(types.REQUEST_TIMEOUT, "The client did not answer.")
 
     # -- what a server tells ---------------------------------------------------------------------
@@ -323,32 +344,32 @@ class Relays:
         elif method == _COMPLETE:
             key = params.get("elicitationId")
             if isinstance(key, str) and key in self._elicitations:
-                await self._tell(self._elicitations[key], method, params)
+                await self._notify(self._elicitations[key], method, params)
         else:
             return False
         return True
 
     async def _log(self, params: JsonObject) -> None:
-        level, line = params.get("level"), carried_by.get()
-        if line is not None:
-            asker = line.asker
-        elif self._lines:
-            asker = self._lines[-1].asker if self._is_one_session() else None
+        level, call = params.get("level"), current_call.get()
+        if call is not None:
+            request = call.request
+        elif self._calls:
+            request = self._calls[-1].request if self._is_one_session() else None
         else:
-            asker = self._owner
-        if asker is None or not is_level(level) or not asker.wants_log(cast("str", level)):
+            request = self._owner
+        if request is None or not is_level(level) or not request.wants_log(cast("str", level)):
             return
         named = params.get("logger")
         logger = f"{self._key}/{named}" if isinstance(named, str) and named else self._key
         told: JsonObject = {**params, "logger": logger, "data": self._clean(params.get("data"))}
         told.pop("_meta", None)
-        await self._tell(asker, _LOG, told)
+        await self._notify(request, _LOG, told)
 
-    async def _tell(self, asker: Asker, method: str, params: JsonObject) -> None:
-        if self._being_told >= _TOLD_AT_ONCE:
+    async def _notify(self, request: Request, method: str, params: JsonObject) -> None:
+        if self._notifying >= _NOTIFICATIONS_AT_ONCE:
             return
-        self._being_told += 1
+        self._notifying += 1
         try:
-            await asker.tell(method, params)
+            await request.notify(method, params)
         finally:
-            self._being_told -= 1
+            self._notifying -= 1

@@ -15,7 +15,7 @@ from toolcrib.base.errors import ConnectionLost, DownstreamError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.policy.asking import Asker, Progress
+from toolcrib.policy.requests import Request
 
 ANSWERS = ("inputResponses", "requestState")
 """What a retry has besides the params of the call."""
@@ -50,49 +50,41 @@ class _Question:
     answer: JsonObject | MCPError = field(default_factory=dict[str, object])
 
 
-class Parked:
-    """One call that goes on while its caller comes and goes. It is an :class:`Asker` for the server.
+class SuspendedCall(Request):
+    """One call that goes on while its caller comes and goes; for the server, the request of a caller it can ask.
 
-    ``request`` works out what :func:`same_request` returns, which only a retry asks for. ``scope`` is that of the task
-    that waits for the server. ``lasting``: it stands for a session as long as it goes on, so that servers of both eras
-    ask through it.
+    ``request`` is that of its caller, the first one or the latest retry. ``identity`` returns what
+    :func:`same_request` says of the call, which only a retry has to know. ``scope`` is that of the task that waits for
+    the server. ``lasting``: it stands for a session as long as it goes on, so that servers of both eras ask through it.
     """
 
-    is_live = True
+    can_ask_now = True
 
-    def __init__(self, asker: Asker, request: Callable[[], str], *, lasting: bool = False) -> None:
-        self.asker, self.request, self.lasting = asker, request, lasting
+    def __init__(self, request: Request, identity: Callable[[], str], *, lasting: bool = False) -> None:
+        super().__init__(request.session, request.method, request.params)
+        self.request, self.identity, self.lasting = request, identity, lasting
+        if request.on_progress is not None:
+            self.on_progress = self._report
         self.scope = anyio.CancelScope()
         self.changed = anyio.Event()
         self._outcome: JsonObject | Exception | None = None
         self._questions: dict[str, _Question] = {}
         self._count = 0
         self.is_attended = True
-        self.on_progress: Progress | None = None
-
-    @property
-    def session(self) -> str:
-        """That of its caller."""
-        return self.asker.session
-
-    @property
-    def principal(self) -> str:
-        """That of its caller."""
-        return self.asker.principal
-
-    @property
-    def capabilities(self) -> JsonObject:
-        """Those of its caller."""
-        return self.asker.capabilities
 
     @property
     def log_level(self) -> str | None:
         """That of its caller."""
-        return self.asker.log_level
+        return self.request.log_level
 
     def wants_log(self, level: str) -> bool:
-        """Return whether its caller is told log messages of a level."""
-        return self.asker.wants_log(level)
+        """Return whether its caller is sent log messages of a level."""
+        return self.request.wants_log(level)
+
+    def resume(self, retry: Request) -> None:
+        """Go on for the caller of a retry, and take in what it answers."""
+        self.request, self.session, self.is_attended = retry, retry.session, True
+        self._answer(retry.params.get("inputResponses"))
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Have the caller asked by the result of its request, and wait until it has answered by the next one."""
@@ -110,24 +102,29 @@ class Parked:
             raise question.answer
         return question.answer
 
-    async def tell(self, method: str, params: JsonObject) -> None:
-        """Tell the caller, if it waits at the moment."""
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Notify the caller, if it waits at the moment."""
         if self.is_attended:
-            await self.asker.tell(method, params)
+            await self.request.notify(method, params)
 
-    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+    async def notify_tools_changed(self) -> None:
+        """Notify the caller, if it waits at the moment."""
+        if self.is_attended:
+            await self.request.notify_tools_changed()
+
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass one report of progress on to the caller, if it waits at the moment."""
-        if self.is_attended and self.on_progress is not None:
-            await self.on_progress(progress, total, message)
+        if self.is_attended and self.request.on_progress is not None:
+            await self.request.on_progress(progress, total, message)
 
-    def settle(self, outcome: JsonObject | Exception) -> None:
-        """Note how the server's call has ended; the first end counts."""
+    def end(self, outcome: JsonObject | Exception) -> None:
+        """Record how the server's call has ended; the first end counts."""
         if self._outcome is None:
             self._outcome = outcome
             self._change()
 
-    def answer(self, given: object) -> None:
-        """Take in what the caller answers, as far as it was asked; what it leaves out is asked again."""
+    def _answer(self, given: object) -> None:
+        """Take in answers to what the caller was asked; what it leaves out is asked again."""
         answers = as_object(given)
         for name, question in self._questions.items():
             if isinstance(answers.get(name), dict):
@@ -174,56 +171,49 @@ def _without(value: JsonObject, keys: Collection[str]) -> JsonObject:
     return {key: each for key, each in value.items() if key not in keys}
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    parked: Parked
-    until: float
-
-
-class Parking:
-    """All calls that are parked, of all servers."""
+class SuspendedCalls:
+    """All calls that wait for an answer of their caller, of all servers, each with the time when it expires."""
 
     def __init__(self, limits: LimitsSection) -> None:
         self._limits = limits
-        self._places: dict[str, _Place] = {}
+        self._waiting: dict[str, tuple[SuspendedCall, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._waiting)
 
-    def keep(self, parked: Parked) -> str | None:
-        """Park a call and return its key, which nobody can guess; None where there are too many."""
+    def add(self, suspended: SuspendedCall) -> str | None:
+        """Suspend a call and return its key, which nobody can guess; None if there are too many."""
         self._drop_expired()
-        own = sum(place.parked.principal == parked.principal for place in self._places.values())
-        if len(self._places) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
+        principal = suspended.session.caller.principal
+        own = sum(each.session.caller.principal == principal for each, _until in self._waiting.values())
+        if len(self._waiting) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
             return None
         key = secrets.token_urlsafe(_KEY_BYTES)
-        self._places[key] = _Place(parked, anyio.current_time() + self._limits.answer_timeout_s)
-        parked.is_attended = False
+        self._waiting[key] = suspended, anyio.current_time() + self._limits.answer_timeout_s
+        suspended.is_attended = False
         return key
 
-    def knows(self, key: object) -> bool:
-        """Return whether a call is parked under a key, whosoever it is."""
-        return isinstance(key, str) and key in self._places
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key in self._waiting
 
-    def take(self, key: object, asker: Asker, request: str) -> Parked:
-        """Return the call that is parked under a key, for the caller who may resume it; the key is then invalid.
+    def take(self, key: object, request: Request, identity: str) -> SuspendedCall:
+        """Return the call with a key, for the caller who may resume it; the key is then invalid.
 
         Raises:
             DownstreamError: there is none for this caller and this request.
 
         """
         self._drop_expired()
-        place = self._places.get(key) if isinstance(key, str) else None
-        if place is None or place.parked.session != asker.session or place.parked.request() != request:
+        suspended, _until = self._waiting.get(key, (None, 0.0)) if isinstance(key, str) else (None, 0.0)
+        if suspended is None or suspended.session.label != request.session.label or suspended.identity() != identity:
             raise refused()
-        del self._places[str(key)]
-        place.parked.asker, place.parked.is_attended = asker, True
-        return place.parked
+        del self._waiting[str(key)]
+        return suspended
 
     def _drop_expired(self) -> None:
         now = anyio.current_time()
-        for key in [key for key, place in self._places.items() if place.until <= now]:
-            self._places.pop(key).parked.scope.cancel()
+        for key in [key for key, (_suspended, until) in self._waiting.items() if until <= now]:
+            self._waiting.pop(key)[0].scope.cancel()
 
 
 def refused() -> DownstreamError:
@@ -234,50 +224,49 @@ def refused() -> DownstreamError:
 _GIVEN_UP = "The call was cancelled, because nobody waited for it."
 
 
-class ParkedWork:
-    """Runs work in tasks of its own. ``server`` is whose calls these are, empty where they are of none."""
+class SuspendableWork:
+    """Runs work in tasks of its own, and resumes it. ``server`` is whose calls these are, empty if they are of none."""
 
-    def __init__(self, parking: Parking, tasks: TaskGroup, server: str = "") -> None:
-        self._parking, self._tasks, self._server = parking, tasks, server
+    def __init__(self, suspended_calls: SuspendedCalls, tasks: TaskGroup, server: str = "") -> None:
+        self._suspended_calls, self._tasks, self._server = suspended_calls, tasks, server
 
-    def knows(self, key: object) -> bool:
-        """Return whether something is parked under a key, whosoever it is."""
-        return self._parking.knows(key)
+    def resumes(self, request: Request) -> bool:
+        """Return whether a request is a retry of a suspended call, whosoever it is."""
+        return request.params.get("requestState") in self._suspended_calls
 
-    async def begin(self, parked: Parked, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
+    async def begin(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         """Begin a piece of work, and return its result, or what its caller is to be asked first."""
-        self._tasks.start_soon(self._carry_out, parked, work)
-        return await self._attend(parked)
+        self._tasks.start_soon(self._carry_out, suspended, work)
+        return await self._attend(suspended)
 
-    async def take_up(self, params: JsonObject, asker: Asker, request: str, on_progress: Progress | None) -> JsonObject:
-        """Hand answers in and return as :meth:`begin` does; ``params`` are those of the retry, ``request`` what it is.
+    async def resume(self, request: Request, identity: str) -> JsonObject:
+        """Hand in the answers of a retry and return as :meth:`begin` does; ``identity`` is by :func:`same_request`.
 
         Raises:
-            DownstreamError: nothing is parked for this caller and this request under the key.
+            DownstreamError: nothing is suspended for this caller and this request under the key.
             Exception: what the work has ended with.
 
         """
-        parked = self._parking.take(params["requestState"], asker, request)
-        parked.on_progress = on_progress
-        parked.answer(params.get("inputResponses"))
-        return await self._attend(parked)
+        suspended = self._suspended_calls.take(request.params["requestState"], request, identity)
+        suspended.resume(request)
+        return await self._attend(suspended)
 
-    async def _carry_out(self, parked: Parked, work: Callable[[], Awaitable[JsonObject]]) -> None:
-        with parked.scope:
+    async def _carry_out(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> None:
+        with suspended.scope:
             try:
-                parked.settle(await work())
-            except Exception as error:  # barrier: work that may be parked; raised for whoever waits for its end
-                parked.settle(error)
-        parked.settle(ConnectionLost(self._server, _GIVEN_UP))
+                suspended.end(await work())
+            except Exception as error:  # barrier: work that may be suspended; raised for whoever waits for its end
+                suspended.end(error)
+        suspended.end(ConnectionLost(self._server, _GIVEN_UP))
 
-    async def _attend(self, parked: Parked) -> JsonObject:
+    async def _attend(self, suspended: SuspendedCall) -> JsonObject:
         """Wait until the work has ended, or its caller is asked; one that leaves while it waits gives the work up."""
         try:
-            while (result := await parked.next_step()) is None:
-                if key := self._parking.keep(parked):
-                    return parked.interim(key)
-                parked.refuse("Too many calls wait for answers (limits.parked_calls).")
+            while (result := await suspended.next_step()) is None:
+                if key := self._suspended_calls.add(suspended):
+                    return suspended.interim(key)
+                suspended.refuse("Too many calls wait for answers (limits.parked_calls).")
         except anyio.get_cancelled_exc_class():
-            parked.scope.cancel()
+            suspended.scope.cancel()
             raise
         return result

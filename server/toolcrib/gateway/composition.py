@@ -21,12 +21,12 @@ from toolcrib.catalog.offers import OfferIndexer
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
-from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.states import DOWN, Status
-from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import DownstreamState
 from toolcrib.events.server_logs import open_server_logs
@@ -37,9 +37,9 @@ from toolcrib.gateway.offline import (
     finder_of,
     open_catalog,
 )
-from toolcrib.gateway.results import KeptPages, LongResults
+from toolcrib.gateway.results import LongResults, ResultPages
 from toolcrib.gateway.status import open_known_skills
-from toolcrib.gateway.tools import ConfirmedCalls, ToolUseCaseParts, ToolUseCases, report_definitions
+from toolcrib.gateway.tools import CallConfirmations, ToolUseCaseParts, ToolUseCases, report_definitions
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 _Opened = TypeVar("_Opened")
@@ -98,7 +98,7 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
 
 @asynccontextmanager
 async def open_tool_use_cases(
-    settings: Settings, known: Known, outside: Outside, fleet: Fleet, kept: KeptPages | None = None
+    settings: Settings, known: Known, outside: Outside, fleet: Fleet, kept: ResultPages | None = None
 ) -> AsyncGenerator[ToolUseCases]:
     """Open the use cases over a fleet, and keep what is known up to date. ``kept`` are pages of results, if any are."""
     section, finder = settings.toolcrib, finder_of(settings, known)
@@ -109,10 +109,10 @@ async def open_tool_use_cases(
         fleet=fleet,
         gate=known.gate,
         checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
-        confirmed_calls=ConfirmedCalls(
+        call_confirmations=CallConfirmations(
             settings, known.confirmations, lambda session: finder.wording(session, known.indexer.current())
         ),
-        long_results=LongResults(settings, kept or KeptPages(section.limits, outside.clock)),
+        long_results=LongResults(settings, kept or ResultPages(section.limits, outside.clock)),
         events=known.events,
         learning=known.learning,
         first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
@@ -190,9 +190,9 @@ def _surroundings(
         state_changed=partial(report_state, known),
         jitter=outside.jitter,
         compared=known.indexer.compared,
-        front=Front(one_client=True, one_principal=True),
+        isolation=Isolation(one_client=True, one_principal=True),
         offers=OfferSink(known.offers.kinds, known.offers.listed),
-        parking=Parking(settings.toolcrib.limits),
+        suspended_calls=SuspendedCalls(settings.toolcrib.limits),
         logins=logins,
     )
 

@@ -375,7 +375,7 @@ class Moment:
 def told(process: Process, moment: Moment) -> RunningCrib:
     """Return a process's report at a moment, without secrets."""
     clean, behind = moment.settings.redactor.redact, moment.now - anyio.current_time()
-    seen = sorted(moment.seen, key=lambda each: each.trail.active, reverse=True)
+    seen = sorted(moment.seen, key=lambda each: each.history.active, reverse=True)
     return RunningCrib(
         pid=process.pid,
         version=__version__,
@@ -396,18 +396,18 @@ def told(process: Process, moment: Moment) -> RunningCrib:
 
 
 def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[str], str]) -> RunningSession:
-    trail = seen.trail
+    history = seen.history
     return RunningSession(
         label=clean(seen.label),
         client=clean(seen.client),
         listing=seen.served.listing,
-        began=trail.began,
-        active=trail.active,
-        searches=trail.searches,
-        calls=trail.calls,
-        failed=trail.failed,
+        began=history.began,
+        active=history.active,
+        searches=history.searches,
+        calls=history.calls,
+        failed=history.failed,
         activated=tuple(sorted(seen.activations.names)[:NAMES_MAX]),
-        skills=tuple(trail.skills)[-NAMES_MAX:],
+        skills=tuple(history.skills)[-NAMES_MAX:],
         active_skills=tuple(
             RunningSkill(name, dict(islice(tools.items(), NAMES_MAX))) for name, tools in skill_tools.items()
         ),

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.base.errors import DownstreamError, Unavailable, UnknownPrompt, UnknownResource
-from toolcrib.base.json_values import weight
+from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import own_uri, published_contents, published_prompt
@@ -26,9 +26,9 @@ from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.offers import Listener
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.policy.asking import NOBODY, Asker, Progress
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
-from toolcrib.search.documents import Request
+from toolcrib.search import documents
 
 PAGE_ITEMS, PAGE_BYTES = 250, 1024 * 1024
 """Maximum items and bytes of one page of a list; it has at least one item."""
@@ -43,15 +43,6 @@ _COMPLETE = "completion/complete"
 
 Release = Callable[[], Coroutine[Any, Any, None]]
 """Cancels a subscription."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A received request: its params without what belongs to one connection, the progress callback, its caller."""
-
-    params: JsonObject
-    on_progress: Progress | None = None
-    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +146,7 @@ class OfferUseCases:
         exposures = {"prompt": self.expose.prompts}
         return [each for each in KINDS if exposures.get(each, self.expose.resources) == "searchable"]
 
-    async def search(self, session: Session, request: Request, server: str | None) -> list[FoundOffer]:
+    async def search(self, session: Session, wanted: documents.Request, server: str | None) -> list[FoundOffer]:
         """Find what the session's caller may use and is not listed.
 
         Raises:
@@ -165,7 +156,7 @@ class OfferUseCases:
         if not self.searchable:
             return []
         await self._first_listing(session, self._servers if server is None else [server])
-        few = replace(request, limit=min(request.limit, _FOUND_MAX))
+        few = replace(wanted, limit=min(wanted.limit, _FOUND_MAX))
         return await anyio.to_thread.run_sync(self._parts.searcher.search, few, self._documents(session), server)
 
     def _documents(self, session: Session) -> OfferDocuments:
@@ -181,7 +172,7 @@ class OfferUseCases:
 
     # -- ask -------------------------------------------------------------------------------------
 
-    async def read(self, session: Session, uri: str, ask: Ask) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return the contents of a resource as its server gives them.
 
         Raises:
@@ -190,17 +181,18 @@ class OfferUseCases:
             Unavailable: the server did not answer.
 
         """
+        session = request.session
         place = await self.place(session, uri)
         asked = _Asked(place.server, "resources/read", uri, {"uri": place.uri})
         try:
-            result = await self._ask(session, asked, ask)
+            result = await self._forward(request, asked)
         except DownstreamError as error:
             if error.code in _NOT_FOUND and not self._gate.may_tell(session, place.server, place.uri):
                 raise UnknownResource(uri) from None
             raise
         return published_contents(result, place.server) if place.is_public else result
 
-    async def get(self, session: Session, name: str, ask: Ask) -> JsonObject:
+    async def get(self, request: Request, name: str) -> JsonObject:
         """Return the result of a prompt as its server gives it.
 
         Raises:
@@ -208,17 +200,18 @@ class OfferUseCases:
             DownstreamError, Unavailable: as for :meth:`read`.
 
         """
-        prompt = await self._prompt(session, name)
-        result = await self._ask(session, _Asked(prompt.server, "prompts/get", name, {"name": prompt.address}), ask)
+        prompt = await self._prompt(request.session, name)
+        result = await self._forward(request, _Asked(prompt.server, "prompts/get", name, {"name": prompt.address}))
         return published_prompt(result, prompt.server) if self.expose.resources != "off" else result
 
-    async def complete(self, session: Session, ref: JsonObject, ask: Ask) -> JsonObject:
+    async def complete(self, request: Request) -> JsonObject:
         """Return the completions of an argument of a prompt or of a resource template.
 
         Raises:
             UnknownPrompt, UnknownResource, DownstreamError, Unavailable: as for :meth:`get` and :meth:`read`.
 
         """
+        session, ref = request.session, as_object(request.params.get("ref"))
         if ref.get("type") == "ref/prompt":
             name = str(ref.get("name"))
             prompt = await self._prompt(session, name)
@@ -231,7 +224,7 @@ class OfferUseCases:
             asked = _Asked(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
         if asked.server not in self.indexer.known.completes:
             return {"completion": {"values": []}}
-        return await self._ask(session, asked, ask)
+        return await self._forward(request, asked)
 
     @property
     def may_subscribe(self) -> bool:
@@ -254,11 +247,12 @@ class OfferUseCases:
             told.append(0)
         return partial(subscriptions.remove, place.uri, listener)
 
-    async def _ask(self, session: Session, asked: _Asked, ask: Ask) -> JsonObject:
+    async def _forward(self, request: Request, asked: _Asked) -> JsonObject:
         """Forward a request, once."""
-        params = {**ask.params, **asked.own}
-        with self._telling(session, asked) as told:
-            result = await self._server(session, asked.server).request(asked.method, params, ask.on_progress, ask.asker)
+        with self._telling(request.session, asked) as told:
+            server = self._server(request.session, asked.server)
+            with server.open_call(request, asked.method, {**request.params, **asked.own}) as call:
+                result = await server.call(call)
             told.append(weight(result, self._parts.settings.toolcrib.limits.result_max_bytes))
             return result
 

@@ -3,7 +3,7 @@
 import codecs
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import READ_MORE, Caller, JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 
 _BULK = ("content", "structuredContent")
@@ -179,7 +180,7 @@ class Page:
     last: int
 
 
-class KeptPages:
+class ResultPages:
     """Stored pages, by handle. ``now`` is a monotonic clock, in seconds."""
 
     def __init__(self, limits: LimitsSection, now: Callable[[], float]) -> None:
@@ -254,29 +255,28 @@ _LARGE = 2
 class LongResults:
     """Splits results by ``limits.result_max_bytes`` and stores the rest in ``kept``."""
 
-    def __init__(self, settings: Settings, kept: KeptPages) -> None:
+    def __init__(self, settings: Settings, kept: ResultPages) -> None:
         section = settings.toolcrib
         self._limits = section.limits
         self._kept = kept
         self._lists_all = not section.tool_search.enabled
         self._door = "tool_call_read" if section.gate.call_tools == "split" else "tool_call"
 
-    async def bounded(
-        self, session: Session, result: JsonObject, announce: Callable[[], Awaitable[None]]
-    ) -> tuple[JsonObject, int]:
+    async def bounded(self, request: Request, result: JsonObject) -> tuple[JsonObject, int]:
         """Return the result and its size; for one that is too large its first page, which says how to read on.
 
-        ``announce`` is called if the session's list has grown by ``read_more``.
+        The caller is notified if that adds ``read_more`` to the session's list.
         """
         limit = self._limits.result_max_bytes
         size = weight(result, limit)
         if size <= limit:
             return result, size
+        session = request.session
         cut, rest = await anyio.to_thread.run_sync(_cut, result, limit)
         handle, kept = self._kept.keep((session.caller, session.label), rest)
         if kept and not session.reads_more and self._lists_it(session):
             session.reads_more = True
-            await announce()
+            await request.notify_tools_changed()
         told = self._first_page_notice(session, cut, rest, handle, kept)
         return _with_notice(cut.first, told), limit
 

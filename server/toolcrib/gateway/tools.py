@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import anyio.to_thread
@@ -42,7 +42,6 @@ from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import SearchAnswer, SearchRequest
 from toolcrib.catalog.wording import Wording
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
@@ -59,28 +58,12 @@ from toolcrib.events.kinds import (
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.gateway.missing_servers import Asked, MissingServers
 from toolcrib.gateway.results import LongResults, failure
-from toolcrib.policy.asking import NOBODY, Asker, Progress, refuse_beyond
-from toolcrib.policy.confirmations import Confirmations, MustAsk, Subject
+from toolcrib.policy.confirmations import Confirmations, InputRequired, Subject
+from toolcrib.policy.requests import Request, refuse_beyond
 from toolcrib.policy.rules import ConfirmRules, effects_of
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call as received; ``more`` is forwarded besides its name and arguments.
-
-    ``announce`` notifies the session that its list has grown, before the result is sent.
-    """
-
-    name: str
-    arguments: object
-    more: JsonObject
-    on_progress: Progress | None
-    announce: Callable[[], Awaitable[None]]
-    asker: Asker = NOBODY
-
 
 _REDEFINED_MAX = 100
 """Maximum number of reported changes per list: a server may change thousands, repeatedly."""
@@ -121,7 +104,7 @@ class ToolReports:
                 requested_search_type=answer.effective.value,
                 effective_search_type=answer.effective.value,
                 results_count=len(names),
-                search=session.trail.searched(names),
+                search=session.history.searched(names),
                 confidence=answer.confidence,
                 hits=names,
             ),
@@ -147,8 +130,8 @@ class ToolReports:
 
     def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
         """Emit the event of a call."""
-        session.trail.called(ok=call.ok)
-        if call.ok:
+        session.history.called(ok=call.ok)
+        if call.ok and call.asked:
             self._learning.called(session, tool.public_name, call.asked)
         search, rank = _origin(session, tool.public_name)
         called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
@@ -160,7 +143,7 @@ class ToolReports:
 
     def not_run(self, session: Session, name: str, reason: NotRunReason) -> None:
         """Emit the event of a call that ended before anything ran."""
-        session.trail.called(ok=False)
+        session.history.called(ok=False)
         search, rank = _origin(session, name)
         not_run = ToolCallNotRun(tool_name=name, reason=reason, search=search, rank=rank)
         self._events.emit(not_run, session=session.label)
@@ -181,7 +164,7 @@ class Calling:
         self._reports, self._session, self._tool, self._began = reports, session, tool, began
         self.ok, self.size = False, 0
         # A call says nothing about a search that is made while it runs.
-        self.asked = session.trail.asked
+        self.asked = session.history.asked
 
     def __enter__(self) -> Self:
         return self
@@ -214,7 +197,7 @@ class Preparing:
 
 
 def _origin(session: Session, name: str) -> tuple[int | None, int | None]:
-    origin = session.trail.origin(name)
+    origin = session.history.origin(name)
     return (origin.search, origin.rank) if origin else (None, None)
 
 
@@ -259,7 +242,7 @@ _DESCRIPTION_MAX = 400
 _ARGUMENTS_MAX = 2000
 
 
-class ConfirmedCalls:
+class CallConfirmations:
     """Obtains confirmation of calls under ``policy.confirm``; ``wording_of`` returns a session's wording."""
 
     def __init__(
@@ -270,12 +253,12 @@ class ConfirmedCalls:
         self._asks_nobody = not section.tools and not section.effects
         self._clean, self._wording_of = settings.redactor.clean, wording_of
 
-    async def settle(self, session: Session, asker: Asker, tool: Tool, arguments: JsonObject) -> None:
+    async def require(self, request: Request, tool: Tool, arguments: JsonObject) -> None:
         """Return if the tool may be called with these arguments.
 
         Raises:
             NotConfirmed: a person has to confirm first, and has not.
-            MustAsk: they can be asked, but not while this request is under way.
+            InputRequired: they can be asked, but not while this request is under way.
 
         """
         if self._asks_nobody:
@@ -283,6 +266,7 @@ class ConfirmedCalls:
         is_named = self._rules.names(tool)
         if not is_named and not self._rules.may_concern_effects(tool):
             return
+        session = request.session
         read = await anyio.to_thread.run_sync(self._wording_of(session).described, [tool.row])
         definition = read[tool.row][0] if tool.row in read else {}
         if not is_named and not self._rules.concern_effects(tool, as_object(definition.get("annotations"))):
@@ -292,7 +276,7 @@ class ConfirmedCalls:
             "It did not run.",
             partial(anyio.to_thread.run_sync, partial(self._question, tool, definition, arguments)),
         )
-        await self._confirmations.require(session, asker, subject)
+        await self._confirmations.require(request, subject)
 
     def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
         """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
@@ -325,7 +309,7 @@ _log = logging.getLogger(__name__)
 Show = Callable[[str, str], Awaitable[None]]
 
 
-class AskedLogins:
+class LoginRequests:
     """Requests logins to the servers of a config, and lists servers after a login."""
 
     def __init__(self, settings: Settings, fleet: Fleet) -> None:
@@ -334,25 +318,25 @@ class AskedLogins:
         self._asked_before = Counter[str]()
         self._has_logged_in: dict[str, bool] = {}
 
-    async def settle(self, session: Session, asker: Asker, key: str) -> bool:
+    async def log_in(self, request: Request, key: str) -> bool:
         """Return whether somebody has logged in to a server that requires it.
 
         A caller that waits for another call's request gets its result, and requests nothing.
 
         Raises:
-            MustAsk: the person can be asked, but not while this request is under way.
+            InputRequired: the person can be asked, but not while this request is under way.
 
         """
         server, logins = self._settings.servers.get(key), self._fleet.logins
-        if server is None or logins is None or not _can_be_asked(session, asker):
+        if server is None or logins is None or not _can_be_asked(request):
             return False
-        if not asker.is_live:
-            raise MustAsk
+        if not request.can_ask_now:
+            raise InputRequired
         asked_before = self._asked_before[key]
         async with self._turns.setdefault(key, anyio.Lock()):
             if not await logins.has_changed(server):
                 if self._asked_before[key] == asked_before:
-                    self._has_logged_in[key] = await self._has_said_yes(logins, server, asker)
+                    self._has_logged_in[key] = await self._has_said_yes(logins, server, request)
                     self._asked_before[key] += 1  # not if the call was abandoned meanwhile
                 if not self._has_logged_in[key]:
                     return False
@@ -360,15 +344,15 @@ class AskedLogins:
             await self._fleet[key].connection(wanted=False)
         return True
 
-    async def _has_said_yes(self, logins: Logins, server: ServerSettings, asker: Asker) -> bool:
+    async def _has_said_yes(self, logins: Logins, server: ServerSettings, request: Request) -> bool:
         try:
-            await self._ask(logins, server, asker)
+            await self._ask(logins, server, request)
         except ToolcribError as error:
             _log.warning("nobody logged in to %s: %s", server.key, error)
             return False
         return True
 
-    async def _ask(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
+    async def _ask(self, logins: Logins, server: ServerSettings, request: Request) -> None:
         """Request a login, and wait for the result, as long as a person may take to answer."""
         elicitation = secrets.token_urlsafe()
 
@@ -379,34 +363,34 @@ class AskedLogins:
                 "url": address,
                 "elicitationId": elicitation,
             }
-            if (await _answer(asker, question)).get("action") != "accept":
+            if (await _answer(request, question)).get("action") != "accept":
                 raise LoginFailed("their client was asked, and the answer is no")
 
-        with anyio.move_on_after(self._settings.toolcrib.limits.answer_timeout_s) as patience:
+        with anyio.move_on_after(self._settings.toolcrib.limits.answer_timeout_s) as waiting:
             await logins.log_in(server, show)
-        if patience.cancelled_caught:
+        if waiting.cancelled_caught:
             raise LoginFailed("nobody answered in time")
-        if asker.lasting:
-            await asker.tell(_COMPLETE, {"elicitationId": elicitation})
+        if request.lasting:
+            await request.notify(_COMPLETE, {"elicitationId": elicitation})
 
 
-async def _answer(asker: Asker, question: JsonObject) -> JsonObject:
+async def _answer(request: Request, question: JsonObject) -> JsonObject:
     from mcp import MCPError  # noqa: PLC0415 - who only says that nobody can be asked does not wait for the SDK
 
     try:
-        return await asker.ask(_ELICIT, question)
+        return await request.ask(_ELICIT, question)
     except MCPError as error:
         raise LoginFailed(f"their client could not be asked: {error.message}") from None
 
 
-def _can_be_asked(session: Session, asker: Asker) -> bool:
+def _can_be_asked(request: Request) -> bool:
     """Return whether the caller is the person at this machine, and its client can open URLs."""
     from mcp import MCPError  # noqa: PLC0415 - as above
 
-    if session.caller.principal != _OWNER:
+    if request.session.caller.principal != _OWNER:
         return False
     try:
-        refuse_beyond(asker.capabilities, _ELICIT, {"mode": "url"})
+        refuse_beyond(request.session.capabilities, _ELICIT, {"mode": "url"})
     except MCPError:
         return False
     return True
@@ -415,6 +399,8 @@ def _can_be_asked(session: Session, asker: Asker) -> bool:
 _NOT_UP = (State.STARTING, *DOWN)
 """States of a server that matter to a caller; sleeping is normal."""
 _DECISIONS_MAX = 3
+_FORWARDED = ("_meta", "inputResponses", "requestState")
+"""The members of a call that its server gets, besides name and arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,11 +413,15 @@ class ToolUseCaseParts:
     fleet: Fleet
     gate: Gate
     checks: ArgumentChecks
-    confirmed_calls: ConfirmedCalls
+    call_confirmations: CallConfirmations
     long_results: LongResults
     events: EventLog
     learning: Learning
     first_index_deadline: float
+
+
+_Decide = Callable[[Request, str, Any], Awaitable[tuple[Tool, JsonObject]]]
+"""Returns the tool that a call by name and arguments means, and the arguments for it; raises if it must not run."""
 
 
 class ToolUseCases:
@@ -441,7 +431,7 @@ class ToolUseCases:
         self._parts = parts
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
-        self._asked_logins = AskedLogins(parts.settings, parts.fleet)
+        self._login_requests = LoginRequests(parts.settings, parts.fleet)
         self._notes = SearchNotes(parts.settings, parts.gate, parts.fleet, self._missing)
         self._reports = ToolReports(parts.events, parts.gate, parts.learning)
         self.finder = parts.finder
@@ -563,7 +553,7 @@ class ToolUseCases:
 
     # -- call ------------------------------------------------------------------------------------
 
-    async def call_listed(self, session: Session, call: ToolCall) -> JsonObject:
+    async def call_listed(self, request: Request, name: str, arguments: JsonObject) -> JsonObject:
         """Answer a direct ``tools/call`` of a downstream tool, listed or not; the downstream validates the arguments.
 
         Raises:
@@ -571,47 +561,27 @@ class ToolUseCases:
             DownstreamError: the downstream's own JSON-RPC error.
 
         """
-
-        async def attempt() -> JsonObject:
-            with self._reports.preparing(session, call.name):
-                tool = await self._resolve(session, call.name, forgiving=False)
-            return await self._execute(session, tool, call, as_object(call.arguments), source="direct")
-
         try:
-            return await self._by_the_current_list(session, call, attempt)
+            return await self._run(request, name, arguments, self._decide_listed, source="direct")
         except Unavailable as error:
             return failure(str(error))
 
-    async def call_any(self, session: Session, call: ToolCall, *, read_only: bool = False) -> JsonObject:
+    async def call_any(self, request: Request, name: str, arguments: object, *, read_only: bool = False) -> JsonObject:
         """Answer ``tool_call``: any permitted tool, in any spelling, with arguments validated first."""
-
-        async def attempt() -> JsonObject:
-            with self._reports.preparing(session, call.name):
-                tool = await self._resolve(session, call.name, forgiving=True)
-                if read_only and not tool.read_only:
-                    self._reports.not_run(session, tool.public_name, "not_read_only")
-                    return failure(
-                        f"{tool.public_name} is not declared read-only by its server: "
-                        "call it with toolcrib's tool_call."
-                    )
-                arguments = await self._fitting(session, tool, call)
-            return await self._execute(session, tool, call, arguments, source="tool_call")
-
+        decide = partial(self._decide_any, read_only=read_only)
         try:
-            return await self._by_the_current_list(session, call, attempt)
+            return await self._run(request, name, arguments, decide, source="tool_call")
         except UnknownTool as error:
             catalog = self._parts.indexer.current()
-            return failure(str(error) + await self.finder.near_names(session, call.name, catalog))
+            return failure(str(error) + await self.finder.near_names(request.session, name, catalog))
         except DownstreamError as error:
             if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open the URL in the error
                 raise
-            return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
+            return failure(f"The server of {name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
             return failure(str(error))
 
-    async def _by_the_current_list(
-        self, session: Session, call: ToolCall, attempt: Callable[[], Awaitable[JsonObject]]
-    ) -> JsonObject:
+    async def _run(self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str) -> JsonObject:
         """Decide about a call and run it; if its server changed the tool meanwhile, decide again.
 
         If it requires a login, the calling person may log in, and the call continues.
@@ -619,13 +589,33 @@ class ToolUseCases:
         for _ in range(_DECISIONS_MAX):
             with suppress(Outdated):
                 try:
-                    return await attempt()
+                    return await self._run_once(request, name, arguments, decide, source=source)
                 except LoginNeeded as error:
-                    if not await self._asked_logins.settle(session, call.asker, error.server):
+                    if not await self._login_requests.log_in(request, error.server):
                         raise
-                return await attempt()
-        text = f"The tool {call.name} keeps being changed by its server. Nothing ran; try later."
-        raise Unavailable("", text)
+                return await self._run_once(request, name, arguments, decide, source=source)
+        raise Unavailable("", f"The tool {name} keeps being changed by its server. Nothing ran; try later.")
+
+    async def _run_once(
+        self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str
+    ) -> JsonObject:
+        with self._reports.preparing(request.session, name):
+            tool, fitting = await decide(request, name, arguments)
+        return await self._execute(request, tool, fitting, source=source)
+
+    async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:
+        return await self._resolve(request.session, name, forgiving=False), as_object(arguments)
+
+    async def _decide_any(
+        self, request: Request, name: str, arguments: object, *, read_only: bool
+    ) -> tuple[Tool, JsonObject]:
+        tool = await self._resolve(request.session, name, forgiving=True)
+        if read_only and not tool.read_only:
+            self._reports.not_run(request.session, tool.public_name, "not_read_only")
+            raise ToolcribError(
+                f"{tool.public_name} is not declared read-only by its server: call it with toolcrib's tool_call."
+            )
+        return await self._fitting(request, tool, arguments)
 
     async def _resolve(self, session: Session, name: str, *, forgiving: bool) -> Tool:
         """Return the permitted tool that ``name`` means; wait for a server that is being listed for the first time."""
@@ -670,22 +660,25 @@ class ToolUseCases:
         tool, rows = catalog.get(name), permitted.rows  # computed in any case: timing must reveal nothing
         return tool if tool is not None and tool.row in rows else None
 
-    async def _execute(
-        self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str
-    ) -> JsonObject:
+    async def _execute(self, request: Request, tool: Tool, arguments: JsonObject, *, source: str) -> JsonObject:
         """Run the tool once, on a live connection whose own list has exactly it; a person may have to confirm first.
 
         Raises:
-            NotConfirmed, MustAsk: a person has to confirm first; nothing ran.
+            NotConfirmed, InputRequired: a person has to confirm first; nothing ran.
             Outdated: the list has another definition of it than the one that was decided about; nothing ran.
 
         """
-        await self._parts.confirmed_calls.settle(session, call.asker, tool, arguments)
-        began = time.perf_counter()
+        await self._parts.call_confirmations.require(request, tool, arguments)
+        began, session = time.perf_counter(), request.session
         with self._reports.preparing(session, tool.public_name):
             downstream = self._parts.fleet.of(tool.server, session)
             downstream.check()
-        with downstream.line(call.asker) as line:
+        params = {key: request.params[key] for key in _FORWARDED if key in request.params}
+        params |= {"name": tool.name, "arguments": arguments}
+        # Open before the server is started: it may ask its caller something while it starts.
+        with downstream.open_call(
+            request, "tools/call", params, target=tool.name, fingerprint=tool.fingerprint
+        ) as call:
             with self._reports.preparing(session, tool.public_name):
                 live = await self._live(session, tool, downstream)
             if live.fingerprint != tool.fingerprint:
@@ -693,15 +686,13 @@ class ToolUseCases:
             if await session.activations.add(tool.public_name):
                 self._reports.activated(session, tool, source)
                 if self.gate.grows_by(session, tool, self._parts.indexer.current()):
-                    await call.announce()
+                    await request.notify_tools_changed()
             with self._reports.calling(session, tool, began) as outcome:
-                params = {**call.more, "name": tool.name, "arguments": arguments}
-                sent = Exchange("tools/call", tool.name, params, call.on_progress, tool.fingerprint)
-                raw = await downstream.call(sent, line)
+                raw = await downstream.call(call)
                 outcome.ok = not raw.get("isError")
                 if self._reads_resources:
                     raw = published_tool_result(raw, tool.server)
-                result, outcome.size = await self.long_results.bounded(session, raw, call.announce)
+                result, outcome.size = await self.long_results.bounded(request, raw)
                 return result
 
     async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
@@ -716,8 +707,8 @@ class ToolUseCases:
             raise UnknownTool(tool.public_name)
         return tool
 
-    async def _fitting(self, session: Session, tool: Tool, call: ToolCall) -> JsonObject:
-        """Return validated arguments, unwrapped if necessary.
+    async def _fitting(self, request: Request, tool: Tool, given: object) -> tuple[Tool, JsonObject]:
+        """Return the tool, and validated arguments, unwrapped if necessary.
 
         The schema of a sleeping server may be out of date: if validation fails it is started and asked again.
 
@@ -725,20 +716,20 @@ class ToolUseCases:
             BadRequest: they are invalid; the text names each error and shows the schema.
 
         """
-        checks = self._checks
-        arguments = unwrap_arguments(call.arguments, checks.schema(tool))
+        session, checks = request.session, self._checks
+        arguments = unwrap_arguments(given, checks.schema(tool))
         if arguments is None:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
         if misfits and (downstream := self._parts.fleet.of(tool.server, session)).status.state is not State.READY:
-            with downstream.line(call.asker):
+            with downstream.open_call(request):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
             misfits = await checks.check(tool, arguments)
         if misfits:
             raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
-        return arguments
+        return tool, arguments
 
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""

@@ -151,7 +151,7 @@ class ProtocolServer(Server[Any]):
     def __init__(
         self,
         identity: types.Implementation,
-        answer: ServerMiddleware[Any],
+        answer: Callable[[Context, CallNext], Awaitable[HandlerResult]],
         *,
         input_schema: Callable[[str], Mapping[str, Any] | None],
         listen: Callable[[Context, types.SubscriptionsListenRequestParams], Awaitable[Any]],
@@ -168,7 +168,7 @@ class ProtocolServer(Server[Any]):
         )
         if set_log_level:
             self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
-        self.middleware = [answer]
+        self.middleware = [cast("ServerMiddleware[Any]", answer)]
         self.info = self.server_info_stamp
         self._verbatim: dict[str, Verbatim] = {}
 

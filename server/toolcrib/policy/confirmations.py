@@ -15,7 +15,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer
 from toolcrib.events.log import EventLog
-from toolcrib.policy.asking import Asker, refuse_beyond
+from toolcrib.policy.requests import Request, refuse_beyond
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval, Approvals
 
@@ -35,7 +35,7 @@ _SAID = {
 _log = logging.getLogger(__name__)
 
 
-class MustAsk(Exception):
+class InputRequired(Exception):
     """Input from the caller can only be requested by the result of its request (2026-07-28); nothing was done."""
 
 
@@ -62,17 +62,18 @@ class Confirmations:
     def __init__(self, approvals: Approvals, answer_s: float, events: EventLog, now: Callable[[], float]) -> None:
         self.approvals, self._answer_s, self._events, self._now = approvals, answer_s, events, now
 
-    async def require(self, session: Session, asker: Asker, subject: Subject) -> None:
+    async def require(self, request: Request, subject: Subject) -> None:
         """Return once a person has confirmed, now or earlier.
 
         Raises:
             NotConfirmed: they have not; the text says how to allow it.
-            MustAsk: they can be asked, but not while this request is under way.
+            InputRequired: they can be asked, but not while this request is under way.
 
         """
+        session = request.session
         if await anyio.to_thread.run_sync(self.is_allowed, session, subject.approval):
             return
-        answer, why = await self._answer(session, asker, subject)
+        answer, why = await self._answer(request, subject)
         told = Confirmation(subject.approval.kind, subject.name, answer)
         self._events.emit(told, session=session.label)
         if answer == SESSION and session.confirmed is not None:
@@ -107,26 +108,26 @@ class Confirmations:
         except StoreError as error:
             _log.warning("an answer cannot be kept: %s", error.detail)
 
-    async def _answer(self, session: Session, asker: Asker, subject: Subject) -> tuple[ConfirmationAnswer, str]:
+    async def _answer(self, request: Request, subject: Subject) -> tuple[ConfirmationAnswer, str]:
         """Return a person's answer and, if nobody could be asked, why not.
 
         Raises:
-            MustAsk: see :meth:`require`.
+            InputRequired: see :meth:`require`.
 
         """
         from mcp import MCPError  # noqa: PLC0415 - commands that only read approvals do not wait for the SDK
 
         try:
-            refuse_beyond(asker.capabilities, _ELICIT, {})
+            refuse_beyond(request.session.capabilities, _ELICIT, {})
         except MCPError:
             return "unable", "Only a person can allow it, and this client has no way to ask one."
-        if not asker.is_live:
-            raise MustAsk
-        choices = [ONCE, *([SESSION] if session.confirmed is not None else ()), ALWAYS]
+        if not request.can_ask_now:
+            raise InputRequired
+        choices = [ONCE, *([SESSION] if request.session.confirmed is not None else ()), ALWAYS]
         params = _form(await subject.question(), choices)
         try:
             with anyio.move_on_after(self._answer_s):
-                return _read(await asker.ask(_ELICIT, params), choices)
+                return _read(await request.ask(_ELICIT, params), choices)
         except MCPError as error:
             reason = truncate(one_line(error.message), _REASON_MAX)
             return "unable", f"Only a person can allow it, and the client could not ask one: {reason}"

@@ -42,7 +42,7 @@ class Asked:
 
 
 @dataclass(slots=True, eq=False)
-class Trail:
+class SessionHistory:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
     ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
@@ -71,8 +71,9 @@ class Trail:
 
     def origin(self, name: str) -> Origin | None:
         """Return the latest search that found a tool; None if none has, or it is too old."""
-        with suppress(KeyError):
-            return self._found[name]
+        if self.searches:
+            with suppress(KeyError):
+                return self._found[name]
         return None
 
     def called(self, *, ok: bool) -> None:
@@ -119,7 +120,7 @@ class Session:
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
-    ``trail`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
+    ``history`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
     lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
     """
 
@@ -136,7 +137,7 @@ class Session:
     permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: SentSkills = field(default_factory=SentSkills)
-    trail: Trail = field(default_factory=Trail)
+    history: SessionHistory = field(default_factory=SessionHistory)
     confirmed: Recent[Approval, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
 
@@ -204,7 +205,7 @@ class SkillScopes:
             raise BadRequest(_UNKNOWN)
         kept.expires = self._now() + self.lasts_s
         session.skills, session.sent_skills = kept.active, kept.sent
-        session.trail.scope = kept.active
+        session.history.scope = kept.active
 
     def keep(self, session: Session) -> None:
         """Keep the scope of a session by its handle, with what it was sent, where it has one and has skills active."""

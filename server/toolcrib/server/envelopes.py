@@ -1,37 +1,18 @@
-"""The envelope of a result in either era, and the members of a request that are forwarded to a server."""
-
-from typing import Any
+"""The envelope of a result in either era."""
 
 import mcp_types as types
 from mcp import MCPError
 
-from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.json_values import as_list, compact
 from toolcrib.base.model import JsonObject
 from toolcrib.gateway.results import failure
+from toolcrib.policy.requests import meta_for_next_hop
 
 LIST_TTL_MS = 10_000
 """How long a client that does not listen for changes may treat a list as current, in milliseconds (2026-07-28)."""
 
 MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 """Members of results that only 2026-07-28 has."""
-
-_RESERVED_META = "io.modelcontextprotocol/"
-
-
-def meta_for_next_hop(meta: Any) -> JsonObject:
-    """Return ``_meta`` without what belongs to one connection: the protocol's own keys and the progress token."""
-    return {
-        key: value
-        for key, value in as_object(meta).items()
-        if not key.startswith(_RESERVED_META) and key != "progressToken"
-    }
-
-
-def params_for_next_hop(params: JsonObject) -> JsonObject:
-    """Return the params of a request without what belongs to one connection."""
-    kept = {key: value for key, value in params.items() if key != "_meta"}
-    meta = meta_for_next_hop(params.get("_meta"))
-    return {**kept, "_meta": meta} if meta else kept
 
 
 def cacheable(result: JsonObject, ttl_ms: int = 0) -> JsonObject:

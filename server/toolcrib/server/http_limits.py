@@ -228,10 +228,10 @@ class PlainHosts:
 
 
 class Presence:
-    """Records which sessions have open requests. ``patience_s`` is how long a client may have none, in seconds."""
+    """Records which sessions have open requests. ``absence_s`` is how long a client may have none, in seconds."""
 
-    def __init__(self, app: ASGIApp, patience_s: float) -> None:
-        self._app, self._patience_s = app, patience_s
+    def __init__(self, app: ASGIApp, absence_s: float) -> None:
+        self._app, self._absence_s = app, absence_s
         self._clients = WeakValueDictionary[str, Client]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -241,7 +241,7 @@ class Presence:
             await self._app(scope, receive, send)
             return
         # Kept alive by its requests and by the calls that wait for it.
-        client = self._clients.setdefault(session, Client(self._patience_s))
+        client = self._clients.setdefault(session, Client(self._absence_s))
         client.note(1)
         try:
             await self._app({**scope, STATE: {**scope.get(STATE, {}), KEY: client}}, receive, send)

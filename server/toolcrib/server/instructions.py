@@ -57,9 +57,9 @@ class Instructions:
     ) -> None:
         self._subjects = Subjects(settings.servers, tool_use_cases.gate)
         self._gate, self._indexer, self._fleet = tool_use_cases.gate, tool_use_cases.indexer, tool_use_cases.fleet
-        self._searches = SearchTools.name in builtins
+        self._searches = SearchTools.name in builtins.tools
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
-        self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins else CallTool.name)
+        self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins.tools else CallTool.name)
         self._overviews = Overviews(skill_use_cases) if skill_use_cases else None
 
     async def told_to(self, session: Session, *, is_rehearsal: bool = False) -> str:

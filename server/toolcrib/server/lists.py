@@ -37,6 +37,9 @@ class Listing:
 
     def __init__(self, tool_use_cases: ToolUseCases, builtins: Builtins, events: EventLog) -> None:
         self._tool_use_cases, self._builtins, self._events = tool_use_cases, builtins, events
+        # The list that was digested last: most are the same as the one before.
+        self._digested: tuple[list[JsonObject], list[tuple[str, str]]] | None = None
+        self._digest = ""
 
     async def of(self, session: Session) -> list[JsonObject]:
         """Return the definitions in a session's ``tools/list``."""
@@ -44,13 +47,14 @@ class Listing:
         return [*self._builtins.shown_to(session), *downstream_tools]
 
     async def given_to(self, session: Session) -> list[JsonObject]:
-        """Return the same for a session that has requested it, and emit events about it."""
+        """Return the same for a session that has requested it, and emit an event about it."""
         tools = await self.of(session)
         own = self._builtins.shown_to(session)
         marks = self._tool_use_cases.gate.marks(session, self._tool_use_cases.indexer.current())
+        if self._digested != (own, marks):
+            self._digested, self._digest = (own, marks), name_digest(compact([own, marks]))
         names = [tool["name"] for tool in tools[len(own) : len(own) + _NAMES_TOLD]]
-        digest = name_digest(compact([own, marks]))
-        self._events.emit(ToolsListed(len(tools), names, digest), session=session.label)
+        self._events.emit(ToolsListed(len(tools), names, self._digest), session=session.label)
         return tools
 
 
@@ -117,7 +121,7 @@ class ListChanges:
 
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve one subscription (2026-07-28); resource updates are limited to resources that its caller may read."""
-        session = await self._sessions.of(context)
+        session = await self._sessions.resolve(context)
         if len(self.listening) >= _LISTENING_MAX:
             raise MCPError(code=types.INTERNAL_ERROR, message="Subscription limit reached")
         subscriptions = Subscriptions()
@@ -171,7 +175,7 @@ class ListChanges:
 
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
         notification = _NOTIFICATIONS[type(event)]
-        told = [(each.session, partial(each.announce, notification())) for each in self._sessions.open()]
+        told = [(each.session, partial(each.notify, notification())) for each in self._sessions.open()]
         return [*told, *((session, partial(each.tell, event)) for each, session in self.listening.items())]
 
 

@@ -14,12 +14,13 @@ from toolcrib.base.errors import BadRequest, UnknownPrompt, UnknownResource
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, TaskType
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.gateway.offers import Ask, OfferUseCases
+from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.status import StatusParts, status_of
 from toolcrib.jsonrpc.sdk import Context, ProtocolServer
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
-from toolcrib.server.envelopes import LIST_TTL_MS, cacheable, params_for_next_hop
-from toolcrib.server.sessions import CarriedRequests, Reach, Sessions, announce_tools, asker_of
+from toolcrib.server.envelopes import LIST_TTL_MS, cacheable
+from toolcrib.server.sessions import ResumableRequests, Sessions
 from toolcrib.skills.answers import RelevantRequest
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.resources import SkillResources
@@ -36,8 +37,8 @@ class PromptProvider(Protocol):
         """Return the next page of prompts by name, after the name ``after``, and the last name if there are more."""
         ...
 
-    async def get(self, context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
-        """Return the result of a prompt for the params of the request; None if there is no such prompt.
+    async def get(self, request: Request) -> JsonObject | None:
+        """Return the result of the prompt that a request names; None if there is no such prompt.
 
         Raises:
             BadRequest: an argument is missing or wrong.
@@ -58,7 +59,7 @@ class PromptMethods:
         server.answer_verbatim("prompts/get", self._get)
 
     async def _list(self, context: Context, params: JsonObject) -> JsonObject:
-        session, cursor = await self._sessions.of(context), params.get("cursor")
+        session, cursor = await self._sessions.resolve(context), params.get("cursor")
         providers, after = (self._providers, "") if cursor is None else (self._providers[-1:], place_of(cursor, 1)[0])
         prompts: list[JsonObject] = []
         last = None
@@ -69,9 +70,9 @@ class PromptMethods:
         return cacheable({"prompts": prompts, **more}, LIST_TTL_MS)
 
     async def _get(self, context: Context, params: JsonObject) -> JsonObject:
-        session = await self._sessions.of(context)
+        request = await self._sessions.request(context)
         for provider in self._providers:
-            if (found := await provider.get(context, session, params)) is not None:
+            if (found := await provider.get(request)) is not None:
                 return found
         raise UnknownPrompt(params["name"])
 
@@ -106,7 +107,7 @@ class ResourceProvider(Protocol):
         """Return the next page of resources by URI, after the URI ``after``, and the last URI if there are more."""
         ...
 
-    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return the result of ``resources/read``.
 
         Raises:
@@ -123,7 +124,7 @@ class TemplateProvider(Protocol):
         """Return the next page of templates, those after the template ``after``, and the last one if there are more."""
         ...
 
-    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return the result of ``resources/read``; raises like :meth:`ResourceProvider.read`."""
         ...
 
@@ -151,7 +152,7 @@ class ResourceMethods:
         server.answer_verbatim("resources/read", self._read)
 
     async def _list(self, context: Context, params: JsonObject) -> JsonObject:
-        session, cursor = await self._sessions.of(context), params.get("cursor")
+        session, cursor = await self._sessions.resolve(context), params.get("cursor")
         after = "" if cursor is None else place_of(cursor, 1)[0]
         listed = [resource.as_listed for resource in self._fixed.values()] if cursor is None else []
         for provider in self._from(after):
@@ -172,18 +173,18 @@ class ResourceMethods:
         return ()
 
     async def _list_templates(self, context: Context, params: JsonObject) -> JsonObject:
-        session, cursor = await self._sessions.of(context), params.get("cursor")
+        session, cursor = await self._sessions.resolve(context), params.get("cursor")
         after = "" if cursor is None else place_of(cursor, 1)[0]
         return _page("resourceTemplates", *await self._rest.templates(session, after))
 
     async def _read(self, context: Context, params: JsonObject) -> JsonObject:
-        session, uri = await self._sessions.of(context), params["uri"]
+        request, uri = await self._sessions.request(context), params["uri"]
         if fixed := self._fixed.get(uri):
-            return cacheable(text_contents(uri, fixed.mime_type, await fixed.read(session)))
+            return cacheable(text_contents(uri, fixed.mime_type, await fixed.read(request.session)))
         for provider in self._providers:
             if uri.startswith(provider.prefix):
-                return cacheable(await provider.read(context, session, uri))
-        return cacheable(await self._rest.read(context, session, uri))
+                return cacheable(await provider.read(request, uri))
+        return cacheable(await self._rest.read(request, uri))
 
 
 def as_json(model: types.Resource | types.Prompt | types.GetPromptResult) -> JsonObject:
@@ -217,14 +218,14 @@ class ServerResources:
         """Return the next templates by public URI template."""
         return await self._offers.page(session, "template", after)
 
-    async def read(self, context: Context, session: Session, uri: str) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return the contents of a resource as its server gives them.
 
         Raises:
             UnknownResource: there is no such resource for this caller.
 
         """
-        return await self._offers.read(session, uri, _ask(context, session))
+        return await self._offers.read(request, uri)
 
 
 class ServerPrompts:
@@ -237,10 +238,10 @@ class ServerPrompts:
         """Return the next prompts by public name."""
         return await self._offers.page(session, "prompt", after)
 
-    async def get(self, context: Context, session: Session, params: JsonObject) -> JsonObject | None:
+    async def get(self, request: Request) -> JsonObject | None:
         """Return the result of a prompt as its server gives it."""
         try:
-            return await self._offers.get(session, params["name"], _ask(context, session))
+            return await self._offers.get(request, request.params["name"])
         except UnknownPrompt:
             return None
 
@@ -255,14 +256,8 @@ class CompletionMethods:
         """Register the handler of the method."""
         server.answer_verbatim("completion/complete", self._complete)
 
-    async def _complete(self, context: Context, params: JsonObject) -> JsonObject:
-        session = await self._sessions.of(context)
-        return await self._offers.complete(session, as_object(params.get("ref")), _ask(context, session))
-
-
-def _ask(context: Context, session: Session) -> Ask:
-    params = params_for_next_hop(as_object(context.params))
-    return Ask(params, context.session.report_progress, asker_of(context, session))
+    async def _complete(self, context: Context, _params: JsonObject) -> JsonObject:
+        return await self._offers.complete(await self._sessions.request(context))
 
 
 _DIGITS_MAX = 9
@@ -321,7 +316,7 @@ class CatalogPages:
         del session, after
         return [], None
 
-    async def read(self, _context: Context, /, session: Session, uri: str) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return a page of the catalog.
 
         Raises:
@@ -333,7 +328,7 @@ class CatalogPages:
         form = "json" if number == page else "xml"
         if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
             raise UnknownResource(uri)
-        text = await self._overviews.full_catalog(session, form, int(number))
+        text = await self._overviews.full_catalog(request.session, form, int(number))
         if not text:
             raise UnknownResource(uri)
         return text_contents(uri, f"application/{form}", text)
@@ -344,15 +339,15 @@ class SkillFiles:
 
     prefix = "skill://"
 
-    def __init__(self, skill_use_cases: SkillUseCases, carried: CarriedRequests) -> None:
-        self._resources, self._carried = SkillResources(skill_use_cases), carried
+    def __init__(self, skill_use_cases: SkillUseCases, resumable: ResumableRequests) -> None:
+        self._resources, self._resumable = SkillResources(skill_use_cases), resumable
 
     async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
         """Return the next page of skills' SKILL.md files by URI, and the last URI if there are more."""
         page, has_more = await self._resources.published(session, after)
         return [as_json(_resource(each)) for each in page], page[-1].uri if has_more else None
 
-    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
+    async def read(self, request: Request, uri: str) -> JsonObject:
         """Return a file of a published skill.
 
         Raises:
@@ -360,10 +355,10 @@ class SkillFiles:
             NotConfirmed: a person has to confirm first, and has not.
 
         """
-        return await self._carried.carry(context, session, partial(self._read, session, uri))
+        return await self._resumable.run(request, partial(self._read, uri))
 
-    async def _read(self, session: Session, uri: str, reach: Reach) -> JsonObject:
-        content = await self._resources.read(session, uri, reach.asker)
+    async def _read(self, uri: str, request: Request) -> JsonObject:
+        content = await self._resources.read(request.session, uri, request)
         if content.text is None:
             blob = b64encode(content.data).decode()
             return {"contents": [{"uri": uri, "mimeType": content.mime_type, "blob": blob}]}
@@ -373,14 +368,14 @@ class SkillFiles:
 class SkillPrompts:
     """The prompts that return skills, as a :class:`PromptProvider` (R141, R193)."""
 
-    def __init__(self, skill_use_cases: SkillUseCases, carried: CarriedRequests) -> None:
-        self._skill_use_cases, self._carried = skill_use_cases, carried
+    def __init__(self, skill_use_cases: SkillUseCases, resumable: ResumableRequests) -> None:
+        self._skill_use_cases, self._resumable = skill_use_cases, resumable
 
     async def page(self, _session: Session, _after: str, /) -> tuple[list[JsonObject], str | None]:
         """Return both prompts."""
         return [as_json(_FOR_TASK), as_json(_WHOLE)], None
 
-    async def get(self, context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
+    async def get(self, request: Request) -> JsonObject | None:
         """Return the skills for a task, or one skill.
 
         Raises:
@@ -388,23 +383,22 @@ class SkillPrompts:
             NotConfirmed: a person has to confirm first, and has not.
 
         """
-        name, given = params["name"], as_object(params.get("arguments"))
+        name, given = request.params["name"], as_object(request.params.get("arguments"))
         if name == _FOR_TASK.name:
-            text = await self._for_task(session, given)
+            text = await self._for_task(request.session, given)
         elif name == _WHOLE.name:
-            return await self._carried.carry(
-                context, session, partial(self._whole, context, session, _required(given, "name"))
-            )
+            return await self._resumable.run(request, partial(self._whole, _required(given, "name")))
         else:
             return None
         return _message(text)
 
-    async def _whole(self, context: Context, session: Session, name: str, reach: Reach) -> JsonObject:
+    async def _whole(self, name: str, request: Request) -> JsonObject:
+        session = request.session
         active = session.skills.skills
-        text = await self._skill_use_cases.whole(session, name, reach.asker)
+        text = await self._skill_use_cases.whole(session, name, request)
         parts = self._skill_use_cases.dependencies
         if parts.gate.shows_otherwise(session, parts.indexer.current(), active):
-            await announce_tools(context)
+            await request.notify_tools_changed()
         return _message(text)
 
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
@@ -484,16 +478,16 @@ class SkillsExtension:
     async def _list_skills(self, context: Context, params: types.PaginatedRequestParams | None) -> JsonObject:
         cursor = params.cursor if params else None
         after = "" if cursor is None else place_of(cursor, 1)[0]
-        page, has_more = await self._resources.published(await self._sessions.of(context), after)
+        page, has_more = await self._resources.published(await self._sessions.resolve(context), after)
         more = {"nextCursor": cursor_of((page[-1].uri,))} if has_more else {}
         return {"skills": list(map(_entry, page)), **more, **_CACHE}
 
     async def _get_skill(self, context: Context, params: UriParams) -> JsonObject:
-        published = await self._resources.published_skill(await self._sessions.of(context), params.uri)
+        published = await self._resources.published_skill(await self._sessions.resolve(context), params.uri)
         return {"skill": _entry(published), **_CACHE}
 
     async def _read_directory(self, context: Context, params: UriPageParams) -> JsonObject:
-        session = await self._sessions.of(context)
+        session = await self._sessions.resolve(context)
         page, next_cursor = await self._resources.children(session, params.uri, params.cursor)
         more = {"nextCursor": next_cursor} if next_cursor else {}
         return {"resources": list(map(_child, page)), **more}
@@ -530,7 +524,7 @@ def methods_offered(
     status: StatusParts,
     skill_use_cases: SkillUseCases | None,
     offers: OfferUseCases,
-    carried: CarriedRequests,
+    resumable: ResumableRequests,
 ) -> list[Methods]:
     """Return the available methods; ``skill_use_cases`` is None if skills are disabled."""
     section = status.settings.toolcrib
@@ -538,9 +532,9 @@ def methods_offered(
     prompts, methods = list[PromptProvider](), list[Methods]()
     if skill_use_cases is not None:
         fixed += catalog_resources(skill_use_cases)
-        prompts.append(SkillPrompts(skill_use_cases, carried))
+        prompts.append(SkillPrompts(skill_use_cases, resumable))
         if section.skills.serve_resources:
-            resources.append(SkillFiles(skill_use_cases, carried))
+            resources.append(SkillFiles(skill_use_cases, resumable))
             methods.append(SkillsExtension(skill_use_cases, sessions))
         resources.append(CatalogPages(skill_use_cases))
     of_servers = ServerResources(offers)

@@ -35,21 +35,20 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import failure
-from toolcrib.gateway.tools import ToolCall, ToolUseCases
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
-from toolcrib.server.envelopes import call_result, enveloped, list_result, meta_for_next_hop
+from toolcrib.server.envelopes import call_result, enveloped, list_result
 from toolcrib.server.handshake_cache import Greeter, GreetingParts, with_instructions
 from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import ListChanges
 from toolcrib.server.methods import Methods
 from toolcrib.server.sessions import (
-    CarriedRequests,
-    Reach,
+    ResumableRequests,
     Sessions,
-    announce_tools,
     client_name,
     client_of,
     ended_without,
@@ -158,7 +157,6 @@ class PendingCalls:
 
 
 _log = logging.getLogger(__name__)
-_PASSED_ON = ("inputResponses", "requestState")
 _GONE = "The client has gone before there was a result."
 _GREETINGS = ("initialize", "server/discover")
 _LISTEN = "subscriptions/listen"
@@ -186,7 +184,7 @@ class WireParts:
     limits: LimitsSection
     logs: bool
     updates: ResourceUpdates
-    carried: CarriedRequests
+    resumable: ResumableRequests
     tasks: TaskGroup
     events: EventLog
     answered: Callable[[], None]
@@ -204,7 +202,7 @@ class Wire:
         self.instructions = parts.instructions
         self.listing = parts.greeting.listing
         self._hosts, self._tasks, self._answered = parts.hosts, parts.tasks, parts.answered
-        self._carried = parts.carried
+        self._resumable = parts.resumable
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
@@ -242,31 +240,31 @@ class Wire:
         self.changes.take_over(before.changes)
         self.changes.tell_changed(lists, self.lists())
 
-    async def _counted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _counted(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request and count it while it runs; a notification has no answer."""
-        if ctx.request_id is None:
-            return await self._take_note(ctx, call_next)
-        if ctx.method == _LISTEN:
-            return await self._answer(ctx, call_next)
+        if context.request_id is None:
+            return await self._take_note(context, call_next)
+        if context.method == _LISTEN:
+            return await self._answer(context, call_next)
         self.under_way += 1
         try:
-            return await self._answer(ctx, call_next)
+            return await self._answer(context, call_next)
         finally:
             self.under_way -= 1
             self._answered()
 
-    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _answer(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request, with errors that disclose nothing internal."""
         try:
-            return await self._result(ctx, call_next)
+            return await self._result(context, call_next)
         except ValidationError:
             raise
         except MCPError as error:
-            if self.greeter and ctx.method in _GREETINGS:
-                self.greeter.refused(ctx, error)
+            if self.greeter and context.method in _GREETINGS:
+                self.greeter.refused(context, error)
             raise
         except UnknownResource as error:
-            raise _not_found(error, ctx.params) from None
+            raise _not_found(error, context.params) from None
         except (UnknownTool, UnknownPrompt, BadRequest) as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
@@ -276,39 +274,39 @@ class Wire:
         except (Busy, Unavailable) as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from None
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
-            raise _internal(error, ctx.method) from None
+            raise _internal(error, context.method) from None
 
-    async def _result(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _result(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer methods that involve servers, bypassing the SDK's validation of results; leave the rest to the SDK."""
         self._tool_use_cases.indexer.look()
-        self._require_session(ctx)
-        if _is_open(ctx):
-            if ctx.method == "tools/list":
-                return await self._list_tools(ctx)
-            if ctx.method == "tools/call":
-                return await self._call_tool(ctx)
-            if (verbatim := self.server.verbatim(ctx)) is not None:
-                return enveloped(await self._asked(ctx, verbatim), self._server_info(ctx))
-        if ctx.method in _GREETINGS:
-            return await self._with_instructions(ctx, as_object(await call_next(ctx)))
-        return await call_next(ctx)
+        self._require_session(context)
+        if _is_open(context):
+            if context.method == "tools/list":
+                return await self._list_tools(context)
+            if context.method == "tools/call":
+                return await self._call_tool(context)
+            if (verbatim := self.server.verbatim(context)) is not None:
+                return enveloped(await self._asked(context, verbatim), self._server_info(context))
+        if context.method in _GREETINGS:
+            return await self._with_instructions(context, as_object(await call_next(context)))
+        return await call_next(context)
 
-    async def _take_note(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _take_note(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Forward a client's notification, which has no answer."""
-        if ctx.method == "notifications/roots/list_changed" and _is_open(ctx):
-            await self._tool_use_cases.fleet.tell(await self._sessions.of(ctx), ctx.method)
-        return await call_next(ctx)
+        if context.method == "notifications/roots/list_changed" and _is_open(context):
+            await self._tool_use_cases.fleet.tell(await self._sessions.resolve(context), context.method)
+        return await call_next(context)
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         """Send a session log messages of servers from this level on."""
-        (await self._sessions.of(context)).log_level = params.level
+        (await self._sessions.resolve(context)).log_level = params.level
         return types.EmptyResult()
 
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of ``initialize`` with the instructions for a model, which depend on the caller."""
         result = {**result, "capabilities": self._declared(result["capabilities"])}
         try:
-            session = await self._sessions.of(context)
+            session = await self._sessions.resolve(context)
         except MCPError:  # a token without a caller, which is reported for the first actual request
             return result
         if self.greeter:
@@ -321,7 +319,7 @@ class Wire:
         return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}}
 
     async def _list_tools(self, context: Context) -> JsonObject:
-        session = await self._sessions.of(context)
+        session = await self._sessions.resolve(context)
         return list_result(await self.listing.given_to(session), self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
@@ -332,28 +330,24 @@ class Wire:
                 code=types.INVALID_PARAMS,
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
-        session, given = await self._sessions.of(context), as_object(arguments)
+        request, given = await self._sessions.request(context), as_object(arguments)
         result = failure(_GONE)
         try:
-            with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
-                call = partial(self._called, context, session, (name, given))
-                result = await self._carried.carry(context, session, call)
+            with self._pending.taken(request.session, given), ended_without(client_of(context.request), self._tasks):
+                result = await self._resumable.run(request, partial(self._called, name, given))
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
         return call_result(result, self._server_info(context))
 
-    async def _called(
-        self, context: Context, session: Session, asked: tuple[str, JsonObject], reach: Reach
-    ) -> JsonObject:
-        name, given = asked
-        if name in self._builtins:
-            return await self._builtins.run(session, name, given, partial(_tool_call, context, reach))
-        return await self._tool_use_cases.call_listed(session, _tool_call(context, reach, name, given))
+    async def _called(self, name: str, arguments: JsonObject, request: Request) -> JsonObject:
+        if name in self._builtins.tools:
+            return await self._builtins.run(request, name, arguments)
+        return await self._tool_use_cases.call_listed(request, name, arguments)
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
         """Return a server's answer to a request other than a tool call; it counts as in progress like a call."""
         with closing(answer):
-            session = await self._sessions.of(context)
+            session = await self._sessions.resolve(context)
             taken = self._pending.taken(session, as_object(context.params))
             with taken, ended_without(client_of(context.request), self._tasks):
                 return await answer
@@ -396,25 +390,6 @@ class Wire:
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None
-
-
-def _tool_call(context: Context, reach: Reach, name: str, arguments: object) -> ToolCall:
-    return ToolCall(
-        name=name,
-        arguments=arguments,
-        more=_for_next_hop(context.params or {}),
-        on_progress=reach.on_progress,
-        announce=partial(announce_tools, context),
-        asker=reach.asker,
-    )
-
-
-def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
-    """Return the context of a call besides its name and arguments."""
-    more: JsonObject = {key: params[key] for key in _PASSED_ON if key in params}
-    if meta := meta_for_next_hop(params.get("_meta")):
-        more["_meta"] = meta
-    return more
 
 
 # -- refusals ------------------------------------------------------------------------------------

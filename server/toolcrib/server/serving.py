@@ -19,11 +19,11 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era, LiveTools
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
-from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import Offered, Status
-from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.gateway.composition import (
@@ -40,7 +40,7 @@ from toolcrib.gateway.composition import (
 from toolcrib.gateway.instances import Moment, Pulse
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.offline import Known, open_catalog, open_decisions, teller
-from toolcrib.gateway.results import KeptPages
+from toolcrib.gateway.results import ResultPages
 from toolcrib.gateway.status import Loaded, StatusParts, open_known_skills
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import KeptActivations
@@ -53,7 +53,7 @@ from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import Listing
 from toolcrib.server.methods import methods_offered
 from toolcrib.server.protocol import Gateway, Wire, WireParts
-from toolcrib.server.sessions import CarriedRequests, SessionParts, Sessions, open_carried
+from toolcrib.server.sessions import ResumableRequests, SessionParts, Sessions, open_resumable
 from toolcrib.server.subscriptions import ResourceUpdates
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
@@ -74,7 +74,7 @@ class _Cases:
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
     offers: OfferUseCases
-    carried: CarriedRequests
+    resumable: ResumableRequests
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ class _Reports:
     connector: Connector
 
     def __init__(self, limits: LimitsSection, jitter: Callable[[], float], logins: Logins) -> None:
-        self._jitter, self._parking, self._logins = jitter, Parking(limits), logins
+        self._jitter, self._suspended_calls, self._logins = jitter, SuspendedCalls(limits), logins
         self._unsaid: list[str] = []
         self._has_begun = False
         self.pulse = Pulse()
@@ -117,9 +117,9 @@ class _Reports:
             state_changed=self.state,
             jitter=self._jitter,
             compared=self.compared,
-            front=Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
+            isolation=Isolation(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
             offers=OfferSink(kinds, self.offered),
-            parking=self._parking,
+            suspended_calls=self._suspended_calls,
             logins=self._logins,
         )
 
@@ -189,7 +189,7 @@ class _Lasting:
 
     state: State
     sessions: Sessions
-    kept_pages: KeptPages
+    result_pages: ResultPages
     fleet: Fleet
     updates: ResourceUpdates
     tasks: TaskGroup
@@ -300,7 +300,7 @@ class Serving:
             catalog = partial(open_catalog, settings, outside, outside.mirror, lasting.state, keep_rows=self._keep_rows)
             known = await stack.enter_async_context(opened(catalog))
             tool_use_cases = await stack.enter_async_context(
-                open_tool_use_cases(settings, known, outside, lasting.fleet, lasting.kept_pages)
+                open_tool_use_cases(settings, known, outside, lasting.fleet, lasting.result_pages)
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
@@ -309,8 +309,8 @@ class Serving:
                 skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))
             offers = offer_use_cases(settings, known, lasting.fleet, deadline)
-            carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
-            cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, carried)
+            resumable = await stack.enter_async_context(open_resumable(settings.toolcrib.limits))
+            cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, resumable)
             wire = Wire(self._wire_parts(cases))
             # Last, but still before it is anybody's: if this fails, all of it is closed again.
             first, eras = await anyio.to_thread.run_sync(lambda: (due(known, outside), eras_of(known)))
@@ -343,7 +343,7 @@ class Serving:
             instructions=instructions,
             sessions=sessions,
             hosts=cases.hosts,
-            methods=methods_offered(sessions, status, skill_use_cases, cases.offers, cases.carried),
+            methods=methods_offered(sessions, status, skill_use_cases, cases.offers, cases.resumable),
             greeting=GreetingParts(
                 cache_dir=settings.cache_dir,
                 tool_use_cases=cases.tool_use_cases,
@@ -356,7 +356,7 @@ class Serving:
             limits=settings.toolcrib.limits,
             logs=bool(settings.servers),
             updates=self._lasting.updates,
-            carried=cases.carried,
+            resumable=cases.resumable,
             tasks=self._lasting.tasks,
             events=known.events,
             answered=self.pulse.beat,
@@ -384,8 +384,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         kept = KeptActivations(state.sessions, outside.lasting_clock)
         parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)
-        kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
-        lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
+        result_pages = ResultPages(settings.toolcrib.limits, outside.clock)
+        lasting = _Lasting(state, sessions, result_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
         serving = Serving(lasting, reports, outside)
         await serving.begin(settings, hosts)
         yield serving

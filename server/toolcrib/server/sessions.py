@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings, needs_scopes
-from toolcrib.downstream.suspended import ANSWERS, Parked, ParkedWork, Parking, refused, same_request
+from toolcrib.downstream.suspended import ANSWERS, SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
 from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.policy.activations import (
     Activations,
@@ -32,10 +32,10 @@ from toolcrib.policy.activations import (
     RunActivations,
     StoredActivations,
 )
-from toolcrib.policy.asking import Asker, Progress, is_at_least, is_level
 from toolcrib.policy.client_profiles import Hosts
-from toolcrib.policy.confirmations import MustAsk
-from toolcrib.policy.sessions import SentSkills, Session, SkillScopes, Trail, confirmed, local_caller
+from toolcrib.policy.confirmations import InputRequired
+from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
+from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, SkillScopes, confirmed, local_caller
 from toolcrib.policy.state import Approval
 
 STATE, KEY = "state", "toolcrib.client"
@@ -43,10 +43,10 @@ STATE, KEY = "state", "toolcrib.client"
 
 
 class Client:
-    """The client of one session. ``patience_s``: seconds that it may be absent before its calls are cancelled."""
+    """The client of one session. ``absence_s``: seconds that it may be absent before its calls are cancelled."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, absence_s: float) -> None:
+        self._absence_s = absence_s
         self._requests = 0
         self._left_at = -math.inf
         self._calls = dict[anyio.CancelScope, TaskGroup]()
@@ -79,7 +79,7 @@ class Client:
 
     async def _cancel_when_gone(self) -> None:
         try:
-            while not self._requests and (left_s := self._left_at + self._patience_s - anyio.current_time()) > 0:
+            while not self._requests and (left_s := self._left_at + self._absence_s - anyio.current_time()) > 0:
                 await anyio.sleep(left_s)
             if not self._requests:
                 for call in self._calls:
@@ -126,7 +126,7 @@ class Connected:
     session: Session
     channel: ServerSession
 
-    async def announce(self, notification: types.ServerNotification) -> None:
+    async def notify(self, notification: types.ServerNotification) -> None:
         """Send the client a notification, such as that its list has changed; dropped if the client is gone."""
         await self.channel.send_notification(notification)
 
@@ -167,7 +167,7 @@ class _Sessionless:
     caller: Caller
     client: str
     activations: Activations
-    trail: Trail
+    history: SessionHistory
 
 
 def is_modern(context: Context) -> bool:
@@ -200,16 +200,21 @@ class Sessions:
         for connected in self.open():
             connected.session.served = hosts.of(connected.session.client)
 
-    async def of(self, context: Context) -> Session:
+    async def resolve(self, context: Context) -> Session:
         """Return the session of a request; a request without one gets a session that stores nothing.
 
         Waits only if a session id has to be read from disk.
         """
-        session = await self._of(context)
-        session.trail.active, session.trail.scope = self._clock(), session.skills
+        session = await self._session_of(context)
+        session.history.active, session.history.scope = self._clock(), session.skills
         return session
 
-    async def _of(self, context: Context) -> Session:
+    async def request(self, context: Context) -> Request:
+        """Return a request as it is handed on: with its session, and how its client is reached meanwhile."""
+        session = await self.resolve(context)
+        return _SessionlessRequest(context, session) if is_modern(context) else _SessionRequest(context, session)
+
+    async def _session_of(self, context: Context) -> Session:
         caller, session_id = self._caller(), self._session_id(context)
         kept = None if session_id is None else await self._kept.of(caller.principal, _kept_id(caller, session_id))
         if is_modern(context):
@@ -226,7 +231,7 @@ class Sessions:
                 served=self._hosts.of(client),
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
-                trail=known.trail,
+                history=known.history,
                 skills=kept.skills if kept else self._skills_of(caller, context),
                 confirmed=self._confirmed_by(caller, context),
             )
@@ -246,7 +251,7 @@ class Sessions:
                 served,
                 lasting=True,
                 capabilities=_declared(context),
-                trail=self._trail(),
+                history=self._history(),
             )
             session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
             if kept is not None:
@@ -258,10 +263,10 @@ class Sessions:
         return connected.session
 
     def _known_sessionless(self, caller: Caller, client: str, kept: StoredActivations | None) -> _Sessionless:
-        return _Sessionless(self._label(caller, client), caller, client, kept or NoActivations(), self._trail())
+        return _Sessionless(self._label(caller, client), caller, client, kept or NoActivations(), self._history())
 
-    def _trail(self) -> Trail:
-        return Trail(began=self._clock())
+    def _history(self) -> SessionHistory:
+        return SessionHistory(began=self._clock())
 
     def _sent_to(self, caller: Caller, context: Context) -> SentSkills:
         """Return the skills sent to a sessionless caller before, if its requests can be related; else an empty record.
@@ -310,8 +315,8 @@ class Sessions:
                 growing=False,
                 client=known.client,
                 served=self._hosts.of(known.client),
-                trail=known.trail,
-                skills=known.trail.scope,
+                history=known.history,
+                skills=known.history.scope,
             )
 
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
@@ -363,12 +368,6 @@ class Sessions:
         return Caller(token.subject, claims.get("tenant_id"), claims.get("project_id"), claims.get("profile"))
 
 
-async def announce_tools(context: Context) -> None:
-    """Notify the client of a request that its tool list has changed, before the request is answered."""
-    # On the request's own channel: over HTTP a client need not keep the standalone stream open.
-    await context.session.send_notification(types.ToolListChangedNotification(), related_request_id=context.request_id)
-
-
 def _kept_id(caller: Caller, session_id: str) -> str:
     """Return the id under which a session is stored: tokens of one subject may be of several tenants and projects."""
     return json.dumps([caller.tenant_id, caller.project_id, caller.profile, session_id])
@@ -399,61 +398,60 @@ def client_name(info: JsonObject) -> str:
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    """The caller of a request."""
+class _ClientRequest(Request):
+    """A request of a client."""
 
-    _context: Context
-    _session: Session
+    __slots__ = ("_context",)
 
-    @property
-    def session(self) -> str:
-        """The label of its session; callers without one share that of their principal and client."""
-        return self._session.label
+    def __init__(self, context: Context, session: Session) -> None:
+        params = params_for_next_hop(as_object(context.params))
+        super().__init__(session, context.method, params, context.session.report_progress)
+        self._context = context
 
-    @property
-    def principal(self) -> str:
-        """The principal of the caller."""
-        return self._session.caller.principal
+    def _sent(self, params: JsonObject) -> JsonObject:
+        """Return params in a form that the transport of the request can send."""
+        return params if self._context.request is None else carried(params)
 
-    @property
-    def capabilities(self) -> JsonObject:
-        """The capabilities that its client has declared, in the handshake or in the request's envelope."""
-        return self._session.capabilities
+    async def notify_tools_changed(self) -> None:
+        # On the request's own channel: over HTTP a client need not keep the standalone stream open.
+        await self._context.session.send_notification(
+            types.ToolListChangedNotification(), related_request_id=self._context.request_id
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionAsker(_Caller):
-    """A caller with a session, which can be sent requests while its own is under way, and notifications after it."""
+class _SessionRequest(_ClientRequest):
+    """A request of a session, whose client can be sent requests while it is under way, and notifications after it."""
 
-    lasting = is_live = True
+    __slots__ = ()
+
+    lasting = can_ask_now = True
 
     @property
     def log_level(self) -> str | None:
         """The level set by ``logging/setLevel``."""
-        return self._session.log_level
+        return self.session.log_level
 
     def wants_log(self, level: str) -> bool:
-        """Return whether log messages of this level are sent to it: all, unless it has set a level."""
+        """Return whether the client is sent log messages of this level: all, unless it has set a level."""
         return self.log_level is None or is_at_least(level, self.log_level)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Send it a request and return the raw result; cancelling this call cancels the request.
+        """Send the client a request and return the raw result; cancelling this call cancels the request.
 
         Raises:
             MCPError: the client's own error, or its connection is closed.
 
         """
         try:
-            return await self._channel().send_raw_request(method, _sent(self._context, params) or None, CallOptions())
+            return await self._channel().send_raw_request(method, self._sent(params) or None, CallOptions())
         except _GONE:
             raise MCPError(types.CONNECTION_CLOSED, "The client is gone.") from None
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
 
-    async def tell(self, method: str, params: JsonObject) -> None:
-        """Send it a notification; if its connection is closed, the notification is dropped."""
-        await self._channel().notify(method, _sent(self._context, params))
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Send the client a notification; dropped if its connection is closed."""
+        await self._channel().notify(method, self._sent(params))
 
     def _channel(self) -> Outbound:
         """Return the channel of the request while it is open: over HTTP a client need not open a standalone stream."""
@@ -461,11 +459,10 @@ class SessionAsker(_Caller):
         return own if own.can_send_request else connection_of(self._context.session).outbound
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAsker(_Caller):
-    """A caller of 2026-07-28: input is requested by the result of its request, and notifications only precede that."""
+class _SessionlessRequest(_ClientRequest):
+    """A request of 2026-07-28: input is requested by its result, and notifications only precede that."""
 
-    lasting = is_live = False
+    __slots__ = ()
 
     @property
     def log_level(self) -> str | None:
@@ -474,73 +471,50 @@ class RequestAsker(_Caller):
         return level if is_level(level) else None
 
     def wants_log(self, level: str) -> bool:
-        """Return whether log messages of this level are sent to it: none, unless it asked for them."""
+        """Return whether the client is sent log messages of this level: none, unless it asked for them."""
         least = self.log_level
         return least is not None and is_at_least(level, least)
 
-    async def ask(self, method: str, _params: JsonObject) -> JsonObject:
+    async def ask(self, method: str, _params: JsonObject, /) -> JsonObject:
         """Raise: this protocol revision has no requests from servers."""
         raise MCPError(types.METHOD_NOT_FOUND, "The client cannot be asked at once.", method)
 
-    async def tell(self, method: str, params: JsonObject) -> None:
-        """Send it a notification on the stream of its request, if the protocol allows its kind."""
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Send the client a notification on the stream of its request, if the protocol allows its kind."""
         if method == "notifications/message":
-            await channel_of(self._context.session).notify(method, _sent(self._context, params))
+            await channel_of(self._context.session).notify(method, self._sent(params))
 
 
-def _sent(context: Context, params: JsonObject) -> JsonObject:
-    """Return params in a form that the transport of the request can send."""
-    return params if context.request is None else carried(params)
-
-
-def asker_of(context: Context, session: Session) -> Asker:
-    """Return the means by which a server may reach the caller of a request."""
-    return RequestAsker(context, session) if is_modern(context) else SessionAsker(context, session)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How the caller of a request is reached while the request is processed."""
-
-    asker: Asker
-    on_progress: Progress | None
-
-
-class CarriedRequests:
+class ResumableRequests:
     """Restarts a request that needs input from its caller in its own task; the client's retry resumes it there."""
 
     def __init__(self, limits: LimitsSection, tasks: TaskGroup) -> None:
-        self._work = ParkedWork(Parking(limits), tasks)
+        self._work = SuspendableWork(SuspendedCalls(limits), tasks)
 
-    async def carry(
-        self, context: Context, session: Session, work: Callable[[Reach], Awaitable[JsonObject]]
-    ) -> JsonObject:
+    async def run(self, request: Request, work: Callable[[Request], Awaitable[JsonObject]]) -> JsonObject:
         """Return the result of ``work``, or the input that has to be requested from its caller first.
 
         Raises:
             DownstreamError: the request answers a question that was never asked, or has expired.
 
         """
-        reach = Reach(asker_of(context, session), context.session.report_progress)
-        params = as_object(context.params)
-        request = partial(same_request, "", context.method, params)
-        if not reach.asker.lasting and self._work.knows(params.get("requestState")):
-            return await self._work.take_up(params, reach.asker, request(), reach.on_progress)
+        identity = partial(same_request, "", request.method, request.params)
+        if not request.lasting and self._work.resumes(request):
+            return await self._work.resume(request, identity())
         try:
-            return await work(reach)
-        except MustAsk:
-            if not params.keys().isdisjoint(ANSWERS):
+            return await work(request)
+        except InputRequired:
+            if not request.params.keys().isdisjoint(ANSWERS):
                 raise refused() from None  # a second request for input could run it twice
-        parked = Parked(reach.asker, request, lasting=True)
-        parked.on_progress = reach.on_progress
-        return await self._work.begin(parked, partial(work, replace(reach, asker=parked, on_progress=parked.report)))
+        suspended = SuspendedCall(request, identity, lasting=True)
+        return await self._work.begin(suspended, partial(work, suspended))
 
 
 @asynccontextmanager
-async def open_carried(limits: LimitsSection) -> AsyncGenerator[CarriedRequests]:
+async def open_resumable(limits: LimitsSection) -> AsyncGenerator[ResumableRequests]:
     """Carry requests until the block ends; requests that still wait for input are then abandoned."""
     async with anyio.create_task_group() as tasks:
         try:
-            yield CarriedRequests(limits, tasks)
+            yield ResumableRequests(limits, tasks)
         finally:
             tasks.cancel_scope.cancel()

@@ -109,7 +109,7 @@ class ResourceUpdates:
         server.answer_verbatim("resources/unsubscribe", self._unsubscribe)
 
     async def _subscribe(self, context: Context, params: JsonObject) -> JsonObject:
-        session, uri = await self._sessions.of(context), params["uri"]
+        session, uri = await self._sessions.resolve(context), params["uri"]
         client = self._client(context.session)
         if uri in client.held:
             return {}

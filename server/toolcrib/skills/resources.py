@@ -4,7 +4,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from toolcrib.base.paging import page_of
-from toolcrib.policy.asking import Asker
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.use_cases import ConfirmedTexts, SkillUseCases
 
@@ -41,12 +41,12 @@ class SkillResources:
             lambda: self._use_cases.publisher.skill(*self._use_cases.visible(session), uri)
         )
 
-    async def read(self, session: Session, uri: str, asker: Asker) -> "Content":
-        """Return a file of a published skill to ``asker``, who may have to confirm first.
+    async def read(self, session: Session, uri: str, caller: Request) -> "Content":
+        """Return a file of a published skill to the caller of a request, who may have to confirm first.
 
         Raises:
             UnknownSkill: there is no such file for this caller.
-            NotConfirmed, MustAsk: a person has to confirm first.
+            NotConfirmed, InputRequired: a person has to confirm first.
 
         """
         use_cases = self._use_cases
@@ -59,7 +59,7 @@ class SkillResources:
             use_cases.require_confirmed([skill], confirmed)
             return content
 
-        return await use_cases.run_confirmed(session, asker, read)
+        return await use_cases.run_confirmed(session, caller, read)
 
     async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
         """Return one page of the direct children of a folder of a published skill.

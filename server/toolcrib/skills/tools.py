@@ -171,8 +171,8 @@ class SkillTools:
 
     def _emit_activated(self, session: Session, catalog: Catalog) -> None:
         # A session that resumes what another one activated emits events too: these identify sessions by label.
-        known, allowed = session.trail.told_active, self._gate.allowed(session, catalog)
-        session.trail.told_active = frozenset(each.id for each in session.skills.skills)
+        known, allowed = session.history.told_active, self._gate.allowed(session, catalog)
+        session.history.told_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
             if each.id not in known:
                 spellings = (*self._bindings.of(each).tools, *each.tools)
@@ -181,7 +181,7 @@ class SkillTools:
 
     def _emit_deactivated(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
         for each in gone:
-            session.trail.told_active -= {each.id}
+            session.history.told_active -= {each.id}
             self._events.emit(SkillDeactivated(each.label, reason), session=session.label)
 
     def _joining(self, skills: Iterable[LoadedSkill]) -> list[Joining]:

@@ -21,8 +21,8 @@ from toolcrib.catalog.wording import Wordings
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.policy.asking import NOBODY, Asker
 from toolcrib.policy.confirmations import Confirmations, Subject
+from toolcrib.policy.requests import OWN_REQUEST, Request
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
@@ -226,19 +226,19 @@ class SkillUseCases:
         return None
 
     async def run_confirmed(
-        self, session: Session, asker: Asker | None, work: Callable[[ConfirmedTexts], _Answer]
+        self, session: Session, caller: Request | None, work: Callable[[ConfirmedTexts], _Answer]
     ) -> _Answer:
         """Return the result of ``work``, run like :meth:`run`, after the confirmations that it requires.
 
-        ``work`` calls :meth:`require_confirmed` with what it is given. ``asker`` reaches the caller of the request;
-        None: the person at this machine, who is not asked.
+        ``work`` calls :meth:`require_confirmed` with what it is given. ``caller`` is the request by which a person is
+        asked; None: the person at this machine, who is not asked.
 
         Raises:
             NotConfirmed: the person has not confirmed.
-            MustAsk: they can be asked, but not while this request is under way.
+            InputRequired: they can be asked, but not while this request is under way.
 
         """
-        if asker is None:
+        if caller is None:
             return await self.run(partial(work, None))
         confirmed: set[tuple[str, str]] = set()
         # A file may change while the person reads the question: then its new text needs a confirmation of its own.
@@ -248,7 +248,7 @@ class SkillUseCases:
             except _UnconfirmedError as error:
                 unconfirmed = error.skills
             for skill in unconfirmed:
-                await self.dependencies.confirmations.require(session, asker, self._subject(session, skill))
+                await self.dependencies.confirmations.require(caller, self._subject(session, skill))
                 confirmed.add((skill.id, skill.content_hash))
         raise Unavailable("", "The skill changes again and again. Nothing was given; try later.")
 
@@ -339,24 +339,25 @@ class SkillUseCases:
 
     # -- get -------------------------------------------------------------------------------------
 
-    async def get(self, session: Session, request: GetRequest, asker: Asker | None = NOBODY) -> GetAnswer:
+    async def get(self, session: Session, request: GetRequest, caller: Request | None = OWN_REQUEST) -> GetAnswer:
         """Return skills by name, rendered within the budget; unknown and ambiguous names are reported (R135).
 
-        ``asker`` reaches the caller, who may have to confirm first; None: the person at this machine.
+        ``caller`` is the request by which a person is asked, who may have to confirm first; None: the person at this
+        machine.
 
         Raises:
-            NotConfirmed, MustAsk: a person has to confirm first.
+            NotConfirmed, InputRequired: a person has to confirm first.
             BadRequest: ``file`` with several skills, or one that cannot be shown as text.
             UnknownSkill: the skill has no such ``file``.
 
         """
         began = time.perf_counter()
-        answer = await self.run_confirmed(session, asker, partial(self._get, session, request))
+        answer = await self.run_confirmed(session, caller, partial(self._get, session, request))
         # On the event loop, since a session is not safe to change from worker threads.
         self.loader.record_sent(session, answer, request)
         await self.tools.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
-        session.trail.given(names)
+        session.history.given(names)
         self._events.emit(
             SkillGet(
                 names=names,
@@ -392,25 +393,25 @@ class SkillUseCases:
             visible = self._catalog.for_person(session.caller)
         return visible.resolve(request.names, cleaner.about), cleaner
 
-    async def whole(self, session: Session, name: str, asker: Asker) -> str:
+    async def whole(self, session: Session, name: str, caller: Request) -> str:
         """Return one skill as requested by a person: as much of it as the largest budget allows.
 
         Raises:
-            NotConfirmed, MustAsk: a person has to confirm first.
+            NotConfirmed, InputRequired: a person has to confirm first.
             BadRequest: no visible skill has this name, or several have.
 
         """
         request = GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
-        answer = await self.get(session, request, asker)
+        answer = await self.get(session, request, caller)
         if not answer.skills:
             raise BadRequest(answer.formatted)
         return answer.formatted
 
-    async def activate(self, session: Session, request: GetRequest, asker: Asker) -> GetAnswer:
+    async def activate(self, session: Session, request: GetRequest, caller: Request) -> GetAnswer:
         """Activate skills without returning their texts, and return information about their tools.
 
         Raises:
-            NotConfirmed, MustAsk: a person has to confirm first, as for the text.
+            NotConfirmed, InputRequired: a person has to confirm first, as for the text.
 
         """
 
@@ -419,7 +420,7 @@ class SkillUseCases:
             self.require_confirmed(resolved.skills, confirmed)
             return self.loader.load_tools_only(resolved, request.max_tokens, cleaner, session)
 
-        answer = await self.run_confirmed(session, asker, describe)
+        answer = await self.run_confirmed(session, caller, describe)
         await self.tools.activate(session, answer.skills)
         return answer
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from toolcrib.base.model import JsonObject
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.skills import (
     ActivateSkills,
@@ -12,7 +13,7 @@ from toolcrib.server.builtin.skills import (
     ReportOutcome,
     SearchSkills,
 )
-from toolcrib.server.builtin.tool import Answer, BuiltinParts, BuiltinTool, CallMaker, Handles, checked
+from toolcrib.server.builtin.tool import Answer, BuiltinParts, BuiltinTool, Handles, checked
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
@@ -31,27 +32,36 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
 
 
 class Builtins:
-    """The built-in tools of one configuration."""
+    """The built-in tools of one configuration, by name.
+
+    A definition depends on the servers that its caller may use, whether the session has pages to read, and whether its
+    skills have a handle.
+    """
 
     def __init__(self, parts: BuiltinParts) -> None:
         offered = (tool.offered_by(parts) for tool in BUILTINS)
-        self._tools = {tool.name: tool for tool in offered if tool is not None}
+        self.tools = {tool.name: tool for tool in offered if tool is not None}
         self._handles = Handles(parts.settings.toolcrib, parts.scopes)
+        self._shown: dict[tuple[tuple[str, ...], bool, bool], list[JsonObject]] = {}
         self._gate, self._indexer = parts.tool_use_cases.gate, parts.tool_use_cases.indexer
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._tools
-
     def shown_to(self, session: Session) -> list[JsonObject]:
-        """Return the definitions of these tools for the session's caller, in order."""
-        shown = {name: tool.shown_to(session) for name, tool in self._tools.items()}
+        """Return the definitions of these tools for the session's caller, in order; the same list while they are."""
+        depends_on = (self._gate.servers(session), session.reads_more, bool(session.skills.handle))
+        known = self._shown.get(depends_on)
+        if known is None:
+            known = self._shown[depends_on] = self._definitions(session)
+        return known
+
+    def _definitions(self, session: Session) -> list[JsonObject]:
+        shown = {name: tool.shown_to(session) for name, tool in self.tools.items()}
         return [
             {"name": name, **self._handles.shown(session, name, definition)}
             for name, definition in shown.items()
             if definition is not None
         ]
 
-    async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
+    async def run(self, request: Request, name: str, arguments: JsonObject) -> JsonObject:
         """Return the ``tools/call`` result of one of these tools.
 
         Raises:
@@ -59,12 +69,12 @@ class Builtins:
             UnknownSkill: an argument names a file that a skill does not have.
 
         """
-        tool = self._tools[name]
+        tool, session = self.tools[name], request.session
         arguments = self._handles.taken(session, name, arguments)
         active = session.skills.skills
-        answer = await tool.run(session, checked(tool.arguments, arguments), call)
+        answer = await tool.run(request, checked(tool.arguments, arguments))
         if self._gate.shows_otherwise(session, self._indexer.current(), active):
-            await call(name, None).announce()
+            await request.notify_tools_changed()
         if not isinstance(answer, Answer):
             return answer
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}

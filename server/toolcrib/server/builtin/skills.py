@@ -10,6 +10,7 @@ from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SkillOrig
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import SkillsSearchSection
 from toolcrib.config.settings import has_scoped_tools
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.tool import (
     ALWAYS_LOAD,
@@ -30,7 +31,6 @@ from toolcrib.server.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
-    CallMaker,
     SearchTypeName,
     SkillTool,
     described,
@@ -102,7 +102,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         """Return the tool if there are skills."""
         return cls(parts.skill_use_cases, parts.settings.toolcrib.skills.search) if parts.skill_use_cases else None
 
-    async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: SearchArguments) -> Answer:
         """Search, and return the hits.
 
         Raises:
@@ -120,7 +120,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
             given.source,
             usable=given.usable,
         )
-        answer = await self._skill_use_cases.search(session, query)
+        answer = await self._skill_use_cases.search(request.session, query)
         return Answer(_search_text(answer), answer.as_json)
 
 
@@ -262,7 +262,7 @@ class GetSkills(SkillTool[GetArguments]):
     arguments = GetArguments
     definition = _GET_DEFINITION
 
-    async def run(self, session: Session, given: GetArguments, call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: GetArguments) -> Answer:
         """Return the skills; both forms of the answer have the same text.
 
         Raises:
@@ -270,9 +270,9 @@ class GetSkills(SkillTool[GetArguments]):
             UnknownSkill: the skill has no such ``file``.
 
         """
-        request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
-        answer = await self._skill_use_cases.get(session, request, call(self.name, None).asker)
-        return Answer(answer.formatted, answer.as_json(request), answer.meta)
+        wanted = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
+        answer = await self._skill_use_cases.get(request.session, wanted, request)
+        return Answer(answer.formatted, answer.as_json(wanted), answer.meta)
 
 
 _PAGE, _PAGE_MAX = 50, 200
@@ -348,15 +348,15 @@ class ListSkills(SkillTool[ListArguments]):
     arguments = ListArguments
     definition = _LIST_DEFINITION
 
-    async def run(self, session: Session, given: ListArguments, _call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: ListArguments) -> Answer:
         """Return one page.
 
         Raises:
             BadRequest: the cursor is invalid.
 
         """
-        request = ListRequest(**given.model_dump())
-        answer = await self._skill_use_cases.list_skills(session, request)
+        wanted = ListRequest(**given.model_dump())
+        answer = await self._skill_use_cases.list_skills(request.session, wanted)
         return Answer(_list_text(answer), answer.as_json)
 
 
@@ -423,16 +423,16 @@ class ActivateSkills(_SwitchesSkills):
     )
     definition = _ACTIVATE
 
-    async def run(self, session: Session, given: NamesArguments, call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: NamesArguments) -> Answer:
         """Activate the skills; return which are active now, and which tools that makes available.
 
         Raises:
             NotConfirmed: a person has to confirm first, as for the text.
 
         """
-        request = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
-        answer = await self._skill_use_cases.activate(session, request, call(self.name, None).asker)
-        active = _active(session)
+        wanted = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
+        answer = await self._skill_use_cases.activate(request.session, wanted, request)
+        active = _active(request.session)
         said: JsonObject = {"active": active}
         said |= {"not_found": list(answer.not_found)} if answer.not_found else {}
         said |= (
@@ -449,10 +449,10 @@ class DeactivateSkills(_SwitchesSkills):
     answer_schema: ClassVar[JsonObject | None] = object_of({"active": TEXTS, "not_active": TEXTS}, ["active"])
     definition = _DEACTIVATE
 
-    async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: NamesArguments) -> Answer:
         """Deactivate the skills; return which are still active."""
-        unknown = await self._skill_use_cases.deactivate(session, given.names)
-        active = _active(session)
+        unknown = await self._skill_use_cases.deactivate(request.session, given.names)
+        active = _active(request.session)
         lines = [_active_text(active), *([f"Not active: {', '.join(map(one_line, unknown))}"] if unknown else [])]
         return Answer("\n".join(lines), {"active": active, **({"not_active": unknown} if unknown else {})})
 
@@ -510,13 +510,13 @@ class ReportOutcome(BuiltinTool[OutcomeArguments]):
         is_wanted = parts.skill_use_cases and parts.settings.toolcrib.skills.outcomes
         return cls(OutcomeReports(parts.skill_use_cases)) if parts.skill_use_cases and is_wanted else None
 
-    async def run(self, session: Session, given: OutcomeArguments, _call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: OutcomeArguments) -> Answer:
         """Record the report.
 
         Raises:
             BadRequest: this session has no such skill to report on.
 
         """
-        await self._reports.report(session, OutcomeRequest(given.name, given.success, given.note or ""))
+        await self._reports.report(request.session, OutcomeRequest(given.name, given.success, given.note or ""))
         said = f"Noted: {given.name} {'did' if given.success else 'did not do'} what it was for."
         return Answer(said, {"name": given.name, "success": given.success})

@@ -1,7 +1,7 @@
 """What a built-in tool is: a name, the model of its arguments, a definition, and what a call of it does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
@@ -12,7 +12,8 @@ from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SearchTyp
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import Settings, has_scoped_tools
 from toolcrib.gateway.offers import OfferUseCases
-from toolcrib.gateway.tools import ToolCall, ToolUseCases
+from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.skills.use_cases import SkillUseCases
 
@@ -132,10 +133,6 @@ def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
         raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None
 
 
-CallMaker = Callable[[str, object], ToolCall]
-"""Creates a call of the named tool with these arguments."""
-
-
 @dataclass(frozen=True, slots=True)
 class BuiltinParts:
     """The dependencies of the built-ins. ``skill_use_cases`` is None if skills are disabled."""
@@ -180,10 +177,10 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
         """Return the tool if the config offers it."""
 
     @abstractmethod
-    async def run(self, session: Session, given: _ArgumentsT, call: CallMaker, /) -> Answer | JsonObject:
+    async def run(self, request: Request, given: _ArgumentsT, /) -> Answer | JsonObject:
         """Return an answer of ours, or the unchanged result of a downstream tool.
 
-        ``given`` are the validated arguments; ``call`` creates a call of another tool in the context of this request.
+        ``given`` are the validated arguments.
 
         Raises:
             BadRequest: the arguments cannot be served; the text says what to change.

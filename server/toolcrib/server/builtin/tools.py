@@ -14,6 +14,7 @@ from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest,
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import LongResults
 from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.tool import (
     ALWAYS_LOAD,
@@ -29,7 +30,6 @@ from toolcrib.server.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
-    CallMaker,
     SearchTypeName,
     checked,
     described,
@@ -127,7 +127,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
         start = f"Find tools of toolcrib's MCP servers{f': {servers}' if servers else ''}. "
         return {**self.definition, "description": start + self.definition["description"]}
 
-    async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
+    async def run(self, request: Request, given: SearchArguments) -> Answer:
         """Search, and return the matches.
 
         Raises:
@@ -136,15 +136,15 @@ class SearchTools(BuiltinTool[SearchArguments]):
         """
         if given.limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
-        request = SearchRequest(
+        wanted = SearchRequest(
             given.query.strip(),
             SEARCH_TYPES[given.search_type],
             min(given.limit, self._max_results),
             include_always=given.include_always_loaded,
             server=given.server,
         )
-        answer = await self._tool_use_cases.search_tools(session, request, given.detail)
-        offers = await self._offers.search(session, request, given.server)
+        answer = await self._tool_use_cases.search_tools(request.session, wanted, given.detail)
+        offers = await self._offers.search(request.session, wanted, given.server)
         if not offers:
             return Answer(answer_text(answer), search_json(answer))
         lines = [answer_text(answer), _OFFERS_HEAD, *(each.as_text for each in offers)]
@@ -264,9 +264,9 @@ class ReadMore(BuiltinTool[ReadMoreArguments]):
         """Return the tool regardless of the config: any result may be too large."""
         return cls(parts.tool_use_cases.long_results)
 
-    async def run(self, session: Session, given: ReadMoreArguments, _call: CallMaker) -> JsonObject:
+    async def run(self, request: Request, given: ReadMoreArguments) -> JsonObject:
         """Return the page that the arguments request."""
-        return await self._long_results.page(session, given.handle, given.page)
+        return await self._long_results.page(request.session, given.handle, given.page)
 
 
 class CallArguments(Arguments):
@@ -286,14 +286,13 @@ class _Door(BuiltinTool[CallArguments]):
         self._tool_use_cases = tool_use_cases
         self._read_more = ReadMore(tool_use_cases.long_results)
 
-    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
+    async def run(self, request: Request, given: CallArguments) -> JsonObject:
         """Call the tool that the arguments name."""
         if given.name == READ_MORE:
             schema = self._read_more.definition["inputSchema"]
             arguments = checked(ReadMoreArguments, unwrap_arguments(given.arguments, schema) or {})
-            return await self._read_more.run(session, arguments, call)
-        called = call(given.name, given.arguments)
-        return await self._tool_use_cases.call_any(session, called, read_only=self.read_only)
+            return await self._read_more.run(request, arguments)
+        return await self._tool_use_cases.call_any(request, given.name, given.arguments, read_only=self.read_only)
 
 
 class CallTool(_Door):
