@@ -29,10 +29,10 @@ def test_a_stale_table_is_found(script: dict[str, Any]):
 
 def test_every_variable_of_ours_and_every_exit_code_is_on_its_page():
     from toolcrib.cli.output import ExitCode
-    from toolcrib.config import servers
+    from toolcrib.config import launching
 
     page = PAGE.read_text(encoding="utf-8")
-    for name in (*servers.NEEDED, *servers.SAFE_POSIX, *servers.SAFE_WINDOWS):
+    for name in (*launching.NEEDED, *launching.SAFE_POSIX, *launching.SAFE_WINDOWS):
         assert f"`{name}`" in page
     for name in ("CONFIG", "CACHE_DIR", "STATE_DIR", "TENANT_ID", "PROJECT_ID", "PROFILE", "SESSION_ID", "PARENT"):
         assert f"`TOOLCRIB_{name}`" in page

@@ -14,7 +14,7 @@ from cli.command_line import Run
 from toolcrib import __version__
 from toolcrib.base.errors import StartRefused, ToolcribError
 from toolcrib.cli import main
-from toolcrib.cli.output import ExitCode, complain
+from toolcrib.cli.output import ExitCode, print_error
 
 CONFIG = """
 mcpServers:
@@ -231,5 +231,5 @@ def test_serving_loads_nothing_that_only_people_need():
     [(ToolcribError("broken"), ExitCode.FAILED), (StartRefused("not safe"), ExitCode.REFUSED)],
 )
 def test_each_kind_of_error_has_its_exit_code(error: ToolcribError, code: ExitCode, capsys: pytest.CaptureFixture[str]):
-    assert complain(error) == code
+    assert print_error(error) == code
     assert capsys.readouterr().err == f"Error: {error}\n"

@@ -10,7 +10,7 @@ import pytest
 
 from cli.command_line import Run
 from config.client_files import CLIENT_TEXTS, ClientText
-from toolcrib.clients.known import CLIENTS, Client, Surroundings, client_named
+from toolcrib.clients.known import CLIENTS, Client, UserEnvironment, client_named
 from toolcrib.clients.reading import read_file
 
 PROGRAM = str(Path(sys.executable).parent / "toolcrib")
@@ -23,7 +23,7 @@ EDITABLE = [case for case in USER_FILES if not case.problems]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Surroundings:
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> UserEnvironment:
     """Return an empty home, without any client on the search path."""
     home = tmp_path / "home"
     home.mkdir()
@@ -35,28 +35,28 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Surroundi
     config = home / ".config" / "toolcrib" / "toolcrib.json"
     config.parent.mkdir(parents=True)
     config.write_text('{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}')
-    return Surroundings(dict(os.environ), tmp_path, sys.platform)
+    return UserEnvironment(dict(os.environ), tmp_path, sys.platform)
 
 
-def _file_of(client: Client, here: Surroundings) -> Path:
-    return here.place(client.files[0])
+def _file_of(client: Client, user: UserEnvironment) -> Path:
+    return user.locate(client.files[0])
 
 
-def _put(here: Surroundings, case: ClientText) -> Path:
-    file = here.home.parent / case.path
+def _put(user: UserEnvironment, case: ClientText) -> Path:
+    file = user.home.parent / case.path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(case.text.encode())
     return file
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.key)
-def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run: Run, here: Surroundings):
+def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run: Run, user: UserEnvironment):
     code, out, err = run("connect", client.key, "--yes")
     assert code == 0, err
-    file = _file_of(client, here)
+    file = _file_of(client, user)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert PROGRAM in out
-    [server] = [each for each in read_file(file, client, here).servers if each.name == "toolcrib"]
+    [server] = [each for each in read_file(file, client, user).servers if each.name == "toolcrib"]
     assert server.read.lost == "starts toolcrib itself", "as the client writes it, and so that it starts toolcrib"
     assert run("connect", client.key)[1] == f"{client.title} is already connected.\n"
     assert run("disconnect", client.key, "--yes")[0] == 0
@@ -66,13 +66,15 @@ def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run
 
 @pytest.mark.parametrize("case", EDITABLE, ids=lambda case: f"{case.client}: {case.title}")
 @pytest.mark.parametrize("command", [["disconnect"], ["connect", "--undo"]], ids=" ".join)
-def test_a_client_gets_its_file_back_byte_for_byte(case: ClientText, command: list[str], run: Run, here: Surroundings):
-    file = _put(here, case)
+def test_a_client_gets_its_file_back_byte_for_byte(
+    case: ClientText, command: list[str], run: Run, user: UserEnvironment
+):
+    file = _put(user, case)
     before = file.read_bytes()
     code, out, err = run("connect", case.client, "--yes")
     assert code == 0, err
     assert file.read_bytes() != before
-    names = [server.name for server in read_file(file, client_named(case.client), here, in_project=False).servers]
+    names = [server.name for server in read_file(file, client_named(case.client), user, in_project=False).servers]
     assert sorted(names) == sorted([*case.servers, "toolcrib"]), "nothing else went or came"
     assert "canary" not in out + err
     code, out, _err = run(*command, case.client, "--yes")
@@ -81,8 +83,8 @@ def test_a_client_gets_its_file_back_byte_for_byte(case: ClientText, command: li
 
 
 @pytest.mark.parametrize("case", [case for case in USER_FILES if case.problems], ids=lambda case: case.title)
-def test_a_file_that_is_not_understood_is_left_alone(case: ClientText, run: Run, here: Surroundings):
-    file = _put(here, case)
+def test_a_file_that_is_not_understood_is_left_alone(case: ClientText, run: Run, user: UserEnvironment):
+    file = _put(user, case)
     code, _out, err = run("connect", case.client, "--yes")
     if code:
         assert "was not changed" in err
@@ -91,30 +93,30 @@ def test_a_file_that_is_not_understood_is_left_alone(case: ClientText, run: Run,
         assert "is given twice" in " ".join(case.problems), "which no client minds"
 
 
-def test_the_change_is_shown_and_nothing_happens_where_nobody_can_be_asked(run: Run, here: Surroundings):
+def test_the_change_is_shown_and_nothing_happens_where_nobody_can_be_asked(run: Run, user: UserEnvironment):
     code, out, err = run("connect", "cursor")
-    file = here.home / ".cursor" / "mcp.json"
+    file = user.home / ".cursor" / "mcp.json"
     assert (code, file.exists()) == (1, False)
     assert out == (f'{file} (new):\n  +  mcpServers.toolcrib = {{"command": "{PROGRAM}", "args": ["serve"]}}\n')
     assert "Add --yes" in err
 
 
-def test_what_helps_in_a_host_is_in_its_entry(run: Run, here: Surroundings):
+def test_what_helps_in_a_host_is_in_its_entry(run: Run, user: UserEnvironment):
     run("connect", "claude-code", "--yes")
     run("connect", "codex", "--yes")
     run("connect", "copilot-cli", "--yes")
-    claude = json.loads((here.home / ".claude.json").read_text())["mcpServers"]["toolcrib"]
+    claude = json.loads((user.home / ".claude.json").read_text())["mcpServers"]["toolcrib"]
     assert claude == {"type": "stdio", "alwaysLoad": True, "command": PROGRAM, "args": ["serve"]}
-    assert "required = true" in (here.home / ".codex" / "config.toml").read_text()
-    copilot = json.loads((here.home / ".copilot" / "mcp-config.json").read_text())["mcpServers"]["toolcrib"]
+    assert "required = true" in (user.home / ".codex" / "config.toml").read_text()
+    copilot = json.loads((user.home / ".copilot" / "mcp-config.json").read_text())["mcpServers"]["toolcrib"]
     assert copilot["tools"] == ["*"]
 
 
-def test_a_config_that_serve_does_not_find_by_itself_is_named(run: Run, here: Surroundings, tmp_path: Path):
+def test_a_config_that_serve_does_not_find_by_itself_is_named(run: Run, user: UserEnvironment, tmp_path: Path):
     config = tmp_path / "mine.json"
     config.write_text("{}")
     run("connect", "cursor", "--yes", "--config", "mine.json")
-    entry = json.loads((here.home / ".cursor" / "mcp.json").read_text())["mcpServers"]["toolcrib"]
+    entry = json.loads((user.home / ".cursor" / "mcp.json").read_text())["mcpServers"]["toolcrib"]
     assert entry["args"] == ["serve", "--config", str(config)]
 
 
@@ -129,8 +131,8 @@ CURSOR = """{
 
 
 @pytest.fixture
-def cursor(here: Surroundings) -> Path:
-    file = here.home / ".cursor" / "mcp.json"
+def cursor(user: UserEnvironment) -> Path:
+    file = user.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(CURSOR)
     return file
@@ -160,7 +162,7 @@ def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_bac
 
 
 def test_connecting_twice_still_gives_back_what_there_was_before_the_first_time(
-    run: Run, cursor: Path, here: Surroundings
+    run: Run, cursor: Path, user: UserEnvironment
 ):
     run("connect", "cursor", "--yes")
     run("connect", "cursor", "--replace", "--yes")
@@ -195,7 +197,7 @@ def test_a_copy_with_the_time_in_its_name_is_kept_for_its_owner_alone(run: Run, 
 
 
 @pytest.fixture
-def claude(here: Surroundings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def claude(user: UserEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the log of a program ``claude`` that adds and removes servers as Claude Code does."""
     log, folder = tmp_path / "claude.log", tmp_path / "bin"
     folder.mkdir()
@@ -221,8 +223,8 @@ file.write_text(json.dumps(document))
     return log
 
 
-def test_a_client_that_can_do_it_itself_does(run: Run, claude: Path, here: Surroundings):
-    file = here.home / ".claude.json"
+def test_a_client_that_can_do_it_itself_does(run: Run, claude: Path, user: UserEnvironment):
+    file = user.home / ".claude.json"
     file.write_text('{"numStartups": 1}')
     code, out, err = run("connect", "claude-code", "--yes")
     assert code == 0, err
@@ -233,8 +235,8 @@ def test_a_client_that_can_do_it_itself_does(run: Run, claude: Path, here: Surro
     assert file.read_text() == '{"numStartups": 1}'
 
 
-def test_a_client_that_has_written_its_file_since_takes_us_out_itself(run: Run, claude: Path, here: Surroundings):
-    file = here.home / ".claude.json"
+def test_a_client_that_has_written_its_file_since_takes_us_out_itself(run: Run, claude: Path, user: UserEnvironment):
+    file = user.home / ".claude.json"
     run("connect", "claude-code", "--yes")
     file.write_text(json.dumps({**json.loads(file.read_text()), "numStartups": 2}))
     code, out, _err = run("disconnect", "claude-code", "--yes")
@@ -248,7 +250,7 @@ def test_a_clients_command_that_fails_is_told(run: Run, claude: Path, tmp_path: 
     assert (code, "`claude mcp add-json` ended with 3: no such scope" in err) == (1, True)
 
 
-def test_programs_are_told_in_json(run: Run, here: Surroundings):
+def test_programs_are_told_in_json(run: Run, user: UserEnvironment):
     code, out, _err = run("connect", "zed", "--yes", "--json")
     assert code == 0
     assert json.loads(out)["written"] is True
@@ -256,9 +258,9 @@ def test_programs_are_told_in_json(run: Run, here: Surroundings):
     assert json.loads(out)["written"] is False
 
 
-def test_an_unknown_client_and_a_config_that_is_not_there_are_told(run: Run, here: Surroundings):
+def test_an_unknown_client_and_a_config_that_is_not_there_are_told(run: Run, user: UserEnvironment):
     code, _out, err = run("connect", "cursr", "--yes")
     assert (code, "did you mean cursor?" in err) == (1, True)
-    (here.home / ".config" / "toolcrib" / "toolcrib.json").unlink()
+    (user.home / ".config" / "toolcrib" / "toolcrib.json").unlink()
     code, _out, err = run("connect", "cursor", "--yes")
     assert (code, "There is no config yet" in err) == (0, True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.servers import bridge_in
+from toolcrib.config.foreign import find_bridge
 
 URL = "https://mcp.example.com/mcp"
 
@@ -24,7 +24,7 @@ URL = "https://mcp.example.com/mcp"
     ],
 )
 def test_the_bridge_is_recognised(command: str, args: list[str]):
-    bridge = bridge_in({"command": command, "args": args, "env": {"A": "b"}, "type": "stdio"})
+    bridge = find_bridge({"command": command, "args": args, "env": {"A": "b"}, "type": "stdio"})
     assert bridge
     assert (bridge.entry, bridge.unread) == ({"url": URL}, ())
 
@@ -43,12 +43,12 @@ def test_the_bridge_is_recognised(command: str, args: list[str]):
     ],
 )
 def test_nothing_else_is(entry: dict[str, object]):
-    assert bridge_in(entry) is None
+    assert find_bridge(entry) is None
 
 
 def test_headers_come_along_with_the_variables_that_were_set_for_them():
     args = ["mcp-remote", URL, "--header", "Authorization:${AUTH}", "--header", "X-Org: ${ORG} a:b"]
-    bridge = bridge_in({"command": "npx", "args": args, "env": {"AUTH": "Bearer ${TOKEN}"}, "disabled": True})
+    bridge = find_bridge({"command": "npx", "args": args, "env": {"AUTH": "Bearer ${TOKEN}"}, "disabled": True})
     assert bridge
     assert bridge.entry == {
         "url": URL,
@@ -68,13 +68,13 @@ def test_headers_come_along_with_the_variables_that_were_set_for_them():
     ],
 )
 def test_the_older_transport_is_known_by_name_or_by_the_address(args: list[str], kind: str | None):
-    bridge = bridge_in({"command": "npx", "args": ["mcp-remote", *args]})
+    bridge = find_bridge({"command": "npx", "args": ["mcp-remote", *args]})
     assert bridge
     assert bridge.entry.get("type") == kind
 
 
 def test_what_nothing_is_made_of_is_named():
     args = ["mcp-remote", URL, "--static-oauth-client-info", "{}", "--ignore-tool", "a", "--ignore-tool", "b"]
-    bridge = bridge_in({"command": "npx", "args": args})
+    bridge = find_bridge({"command": "npx", "args": args})
     assert bridge
     assert bridge.unread == ("--static-oauth-client-info", "--ignore-tool")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from config.client_files import CLIENT_TEXTS, ClientText, Expected
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
-from toolcrib.clients.entries import Scene, read_entry
+from toolcrib.clients.entries import VariableContext, read_entry
 from toolcrib.clients.importing import changes_of, check_entry, draft, write_config
-from toolcrib.clients.known import CLIENTS, Surroundings, client_named
+from toolcrib.clients.known import CLIENTS, UserEnvironment, client_named
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
 from toolcrib.config.editing.changes import Put
 from toolcrib.config.loading import load
@@ -26,14 +26,14 @@ Read = Callable[[ClientText], FoundFile]
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Surroundings:
+def user(tmp_path: Path) -> UserEnvironment:
     (tmp_path / "home").mkdir()
     (tmp_path / "project").mkdir()
-    return Surroundings({"HOME": str(tmp_path / "home")}, tmp_path / "project", "linux")
+    return UserEnvironment({"HOME": str(tmp_path / "home")}, tmp_path / "project", "linux")
 
 
 @pytest.fixture
-def read(here: Surroundings, tmp_path: Path) -> Read:
+def read(user: UserEnvironment, tmp_path: Path) -> Read:
     """Write a text where its client has it, and read it as it is found there."""
 
     def read(case: ClientText) -> FoundFile:
@@ -43,8 +43,8 @@ def read(here: Surroundings, tmp_path: Path) -> Read:
             file.write_text(_placed(text, tmp_path), encoding="utf-8")
         client = client_named(case.client)
         if client is None:
-            return read_file(tmp_path / case.path, None, here)
-        [found] = [each for each in find_files(here, (client,), project=True) if each.file == tmp_path / case.path]
+            return read_file(tmp_path / case.path, None, user)
+        [found] = [each for each in find_files(user, (client,), project=True) if each.file == tmp_path / case.path]
         return found
 
     return read
@@ -91,14 +91,14 @@ def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, tmp_pat
 
 @pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
 def test_each_shape_becomes_a_config_that_can_be_used_and_denies_what_was_denied(
-    case: ClientText, read: Read, here: Surroundings, tmp_path: Path
+    case: ClientText, read: Read, user: UserEnvironment, tmp_path: Path
 ):
-    drafted = draft(read(case).servers, {}, check_entry(here.environ))
+    drafted = draft(read(case).servers, {}, check_entry(user.environ))
     target = tmp_path / "out" / "toolcrib.json"
     target.parent.mkdir()
     target.write_text("{}")
     write_config(target, changes_of(drafted, {}), is_private=False)
-    settings = load(target, here.environ, tmp_path)
+    settings = load(target, user.environ, tmp_path)
     policy = policy_of(settings.toolcrib.policy).permissions(Caller("local"))
     for server in drafted.servers:
         denials = server.denials
@@ -113,11 +113,11 @@ def test_each_shape_becomes_a_config_that_can_be_used_and_denies_what_was_denied
     assert len(written) == len(case.servers) - len(lost)
 
 
-def test_files_in_the_working_directory_are_only_named_unless_asked_for(here: Surroundings):
-    (here.cwd / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
-    assert list(find_files(here)) == []
-    assert project_files(here) == [here.cwd / ".mcp.json"]
-    [found] = find_files(here, project=True)
+def test_files_in_the_working_directory_are_only_named_unless_asked_for(user: UserEnvironment):
+    (user.cwd / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
+    assert list(find_files(user)) == []
+    assert project_files(user) == [user.cwd / ".mcp.json"]
+    [found] = find_files(user, project=True)
     assert [server.name for server in found.servers] == ["evil"]
 
 
@@ -133,10 +133,10 @@ def test_files_are_looked_for_where_the_platform_has_them(
     platform: str, environ: dict[str, str], path: str, tmp_path: Path
 ):
     named = {key: str(tmp_path / value) for key, value in environ.items()}
-    here = Surroundings({"HOME": str(tmp_path), **named}, tmp_path, platform)
+    user = UserEnvironment({"HOME": str(tmp_path), **named}, tmp_path, platform)
     client = client_named("claude-desktop")
     assert client is not None
-    assert here.place(client.files[0]) == tmp_path / path
+    assert user.locate(client.files[0]) == tmp_path / path
 
 
 @pytest.mark.parametrize(
@@ -152,30 +152,30 @@ def test_files_are_looked_for_where_the_platform_has_them(
         ('{"mcpServers": {"a": {"command": "a"}}}', "other"),
     ],
 )
-def test_a_file_anywhere_is_known_by_its_words(text: str, client: str, here: Surroundings):
-    file = here.cwd / "file"
+def test_a_file_anywhere_is_known_by_its_words(text: str, client: str, user: UserEnvironment):
+    file = user.cwd / "file"
     file.write_text(text)
-    found = read_file(file, None, here)
+    found = read_file(file, None, user)
     assert (found.client.key, [server.name for server in found.servers]) == (client, ["a"])
 
 
 # -- many clients together -----------------------------------------------------------------------
 
 
-def _found(here: Surroundings, **files: str) -> list[FoundServer]:
+def _found(user: UserEnvironment, **files: str) -> list[FoundServer]:
     """Return the servers of files of clients, by the keys of the clients with _ for -."""
     for key, text in files.items():
         client = client_named(key.replace("_", "-"))
         assert client is not None
-        path = here.place(client.files[0])
+        path = user.locate(client.files[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return [server for file in find_files(here) for server in file.servers]
+    return [server for file in find_files(user) for server in file.servers]
 
 
-def test_the_same_server_is_taken_over_once_with_the_rules_of_all_its_clients(here: Surroundings):
+def test_the_same_server_is_taken_over_once_with_the_rules_of_all_its_clients(user: UserEnvironment):
     found = _found(
-        here,
+        user,
         cursor='{"mcpServers": {"git": {"command": "g", "disabled": true}}}',
         gemini_cli="""{"mcpServers": {"g": {"command": "g", "includeTools": ["a", "b"], "excludeTools": ["c"],
         "timeout": 5000}}}""",
@@ -187,18 +187,18 @@ def test_the_same_server_is_taken_over_once_with_the_rules_of_all_its_clients(he
     assert server.options == {"call_timeout_s": 5}
 
 
-def test_other_servers_of_the_same_name_and_other_accounts_keep_apart(here: Surroundings):
+def test_other_servers_of_the_same_name_and_other_accounts_keep_apart(user: UserEnvironment):
     entry = '{"mcpServers": {"gh": {"command": "gh", "env": {"TOKEN": "%s"}}}}'
     found = _found(
-        here, claude_desktop=entry % "one", cursor=entry % "two", windsurf='{"mcpServers": {"gh": {"command": "x"}}}'
+        user, claude_desktop=entry % "one", cursor=entry % "two", windsurf='{"mcpServers": {"gh": {"command": "x"}}}'
     )
     servers = draft(found, {}, check_entry({})).servers
     assert [server.key for server in servers] == ["gh", "gh-cursor", "gh-windsurf"]
 
 
-def test_secrets_move_to_variables_and_are_told_by_their_places_only(here: Surroundings):
+def test_secrets_move_to_variables_and_are_told_by_their_places_only(user: UserEnvironment):
     found = _found(
-        here,
+        user,
         cursor="""{"mcpServers": {"gh": {"url": "https://u:canary-1@h/mcp?api_key=canary-2",
         "headers": {"Authorization": "Bearer canary-3"}},
         "db": {"command": "db", "args": ["--token", "canary-4", "-v"],
@@ -218,9 +218,9 @@ def test_secrets_move_to_variables_and_are_told_by_their_places_only(here: Surro
     assert {value for value in drafted.variables.values() if value != "u"} == {f"canary-{n}" for n in range(1, 6)}
 
 
-def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_variables(here: Surroundings):
+def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_variables(user: UserEnvironment):
     found = _found(
-        here, cursor='{"mcpServers": {"db": {"command": "db", "env": {"DB_TOKEN": "canary"}, "excludeTools": ["rm"]}}}'
+        user, cursor='{"mcpServers": {"db": {"command": "db", "env": {"DB_TOKEN": "canary"}, "excludeTools": ["rm"]}}}'
     )
     for with_variables in (False, True):
         first = draft(found, {}, check_entry({}), with_variables=with_variables)
@@ -232,17 +232,17 @@ def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_var
 
 @pytest.mark.parametrize("with_variables", [False, True], ids=["written out", "in variables"])
 @pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
-def test_no_shape_is_added_a_second_time(case: ClientText, with_variables: bool, read: Read, here: Surroundings):
+def test_no_shape_is_added_a_second_time(case: ClientText, with_variables: bool, read: Read, user: UserEnvironment):
     found = read(case).servers
-    first = draft(found, {}, check_entry(here.environ), with_variables=with_variables)
+    first = draft(found, {}, check_entry(user.environ), with_variables=with_variables)
     document: dict[str, Any] = {"mcpServers": {server.key: server.entry for server in first.servers}}
-    again = draft(found, document, check_entry(here.environ), with_variables=with_variables)
+    again = draft(found, document, check_entry(user.environ), with_variables=with_variables)
     assert [server.key for server in again.added] == []
     assert [server.key for server in again.servers] == [server.key for server in first.servers]
 
 
-def test_a_limited_server_limits_neither_those_that_are_there_nor_is_widened_by_them(here: Surroundings):
-    found = _found(here, copilot_cli='{"mcpServers": {"b": {"command": "b", "tools": ["x"]}}}')
+def test_a_limited_server_limits_neither_those_that_are_there_nor_is_widened_by_them(user: UserEnvironment):
+    found = _found(user, copilot_cli='{"mcpServers": {"b": {"command": "b", "tools": ["x"]}}}')
     document = {
         "mcpServers": {"a.1": {"command": "a"}, "b2": {"command": "b"}},
         "toolcrib": {"policy": {"allow": ["*"]}},
@@ -282,8 +282,8 @@ def test_no_tool_that_was_denied_is_allowed_whatever_it_is_called(
 
 def _entries(entries: dict[str, Any]) -> list[FoundServer]:
     client = CLIENTS[5]
-    scene = Scene(client.syntax, Path("/home"), None)
+    context = VariableContext(client.syntax, Path("/home"), None)
     return [
-        FoundServer(name, client, Path("/f"), ("mcpServers", name), read_entry(entry, client, scene))
+        FoundServer(name, client, Path("/f"), ("mcpServers", name), read_entry(entry, client, context))
         for name, entry in entries.items()
     ]

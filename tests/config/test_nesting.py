@@ -3,8 +3,7 @@
 import pytest
 
 from toolcrib.base.errors import StartRefused
-from toolcrib.config.loading import refuse_nested
-from toolcrib.config.servers import starts_toolcrib
+from toolcrib.config.launching import refuse_nested, starts_toolcrib
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.config.launching import SAFE_WINDOWS, ChildEnvironments, safe_names
 from toolcrib.config.private_values import masked
-from toolcrib.config.servers import SAFE_WINDOWS, ChildEnvironments, safe_names
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 
 

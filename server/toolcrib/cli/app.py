@@ -12,7 +12,7 @@ from typer.exceptions import TyperException
 
 from toolcrib import __version__
 from toolcrib.base.errors import ToolcribError
-from toolcrib.cli.output import ExitCode, complain, print_error_json
+from toolcrib.cli.output import ExitCode, print_error, print_error_json
 
 _COMMANDS = {
     "init": "importing.init",
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         app = build(arguments[0] if arguments else "")
         code = app(args=list(arguments), prog_name="toolcrib", standalone_mode=not as_json)
     except ToolcribError as error:
-        code = complain(error, as_json=as_json)
+        code = print_error(error, as_json=as_json)
     except TyperException as error:
         code = ExitCode.CONFIG
         print_error_json("usage", error.format_message(), code)

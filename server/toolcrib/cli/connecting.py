@@ -17,12 +17,12 @@ import typer
 from toolcrib.base.errors import ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
-from toolcrib.cli.importing import client_named, surroundings, target_file
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, agreed, print_json, print_text
+from toolcrib.cli.importing import client_named, target_file, user_environment
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, confirmed, print_json, print_text
 
 if TYPE_CHECKING:
-    from toolcrib.clients.connecting import Connection, Record
-    from toolcrib.clients.known import Client, Surroundings
+    from toolcrib.clients.connecting import ConnectionPlan, Record
+    from toolcrib.clients.known import Client, UserEnvironment
     from toolcrib.config.editing.files import Original
 
 _DEADLINE_S = 60
@@ -30,7 +30,7 @@ _SAID_MAX = 300
 _GRACE_S = 5
 
 
-def filled(template: Sequence[str], name: str, entry: str, command: Sequence[str]) -> list[str]:
+def fill_template(template: Sequence[str], name: str, entry: str, command: Sequence[str]) -> list[str]:
     """Return the words of a client's command with the name of our entry, the entry and its command filled in."""
     words: list[str] = []
     for word in template:
@@ -38,7 +38,7 @@ def filled(template: Sequence[str], name: str, entry: str, command: Sequence[str
     return words
 
 
-def is_there(program: str, environ: Mapping[str, str]) -> bool:
+def is_on_path(program: str, environ: Mapping[str, str]) -> bool:
     """Return whether the search path has a program."""
     return shutil.which(program, path=environ.get("PATH", "")) is not None
 
@@ -132,7 +132,7 @@ ClientArgument = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Reply:
     """How a person wants to be asked and answered."""
 
     yes: bool
@@ -151,27 +151,27 @@ def connect(
     as_json: JsonOption = False,
 ) -> None:
     """Add toolcrib to a client. Shows the change, asks, and backs up the file."""
-    from toolcrib.clients.connecting import connection
+    from toolcrib.clients.connecting import plan_connection
     from toolcrib.clients.importing import existing_document
 
-    known, here, answer = client_named(client), surroundings(), _Answer(yes, as_json)
+    known, user, answer = client_named(client), user_environment(), _Reply(yes, as_json)
     if undo:
-        _disconnect(known, here, answer)
+        _disconnect(known, user, answer)
         return
-    target = target_file(config, here)
-    command = [own_program(), "serve", *_config_words(config, target)]
-    planned = connection(known, command, here, existing_document(target), replace=replace)
+    target = target_file(config, user)
+    command = [toolcrib_program(), "serve", *_config_words(config, target)]
+    planned = plan_connection(known, command, user, existing_document(target), replace=replace)
     if not target.exists():
         print_text(f"There is no config yet, so it will serve no server; `toolcrib init` makes {target}.", error=True)
     if planned.is_there and not planned.removed:
         _tell(answer, planned.original.path, f"{known.title} is already connected.", written=False)
         return
-    own = _own_words(planned, here, command)
+    own = _own_words(planned, user, command)
     if not as_json:
         _show(planned, own)
     if not _agreed(answer, planned.original.path):
         raise typer.Exit(ExitCode.FAILED)
-    record = _write(planned, own, here)
+    record = _write(planned, own, user)
     copy = f" The previous file is kept as {record.backup}." if record.backup else ""
     _tell(
         answer,
@@ -183,20 +183,20 @@ def connect(
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Remove toolcrib from a client, and restore the servers it replaced."""
-    _disconnect(client_named(client), surroundings(), _Answer(yes, as_json))
+    _disconnect(client_named(client), user_environment(), _Reply(yes, as_json))
 
 
-def take_out(client: "Client", here: "Surroundings", *, quiet: bool) -> None:
+def remove_from_client(client: "Client", user: "UserEnvironment", *, quiet: bool) -> None:
     """Take toolcrib out of a client as ``disconnect`` does, without asking.
 
     Raises:
         ToolcribError: the client's file cannot be changed.
 
     """
-    _disconnect(client, here, _Answer(yes=True, as_json=False, quiet=quiet))
+    _disconnect(client, user, _Reply(yes=True, as_json=False, quiet=quiet))
 
 
-def own_program() -> str:
+def toolcrib_program() -> str:
     """Return the path of the command ``toolcrib`` that a client can start: the one of this installation."""
     beside = shutil.which("toolcrib", path=str(Path(sys.executable).parent))
     found = shutil.which("toolcrib")
@@ -217,20 +217,20 @@ def _config_words(config: Path | None, target: Path) -> list[str]:
     return [] if by_itself else ["--config", str(target)]
 
 
-def _own_words(planned: "Connection", here: "Surroundings", command: Sequence[str]) -> list[list[str]]:
+def _own_words(planned: "ConnectionPlan", user: "UserEnvironment", command: Sequence[str]) -> list[list[str]]:
     """Return the client's own commands that make the change; none where it has none, is not there, or more goes."""
     from toolcrib.clients.connecting import ENTRY
 
     own = planned.client.own
-    if own is None or planned.removed or not is_there(own.add[0], here.environ):
+    if own is None or planned.removed or not is_on_path(own.add[0], user.environ):
         return []
-    words = [filled(own.add, ENTRY, shown(planned.entry), command)]
+    words = [fill_template(own.add, ENTRY, shown(planned.entry), command)]
     if planned.previous is not None:
-        words.insert(0, filled(own.remove, ENTRY, "", []))
+        words.insert(0, fill_template(own.remove, ENTRY, "", []))
     return words
 
 
-def _show(planned: "Connection", own: Sequence[Sequence[str]]) -> None:
+def _show(planned: "ConnectionPlan", own: Sequence[Sequence[str]]) -> None:
     if own:
         for words in own:
             print_text(f"run   {shlex.join(words)}")
@@ -242,28 +242,28 @@ def _show(planned: "Connection", own: Sequence[Sequence[str]]) -> None:
     print_text(f"  +  {'.'.join(planned.place)} = {json.dumps(planned.entry, ensure_ascii=False)}")
 
 
-def _agreed(answer: _Answer, file: Path) -> bool:
-    if agreed(f"Change {file}?", yes=answer.yes, as_json=answer.as_json):
+def _agreed(answer: _Reply, file: Path) -> bool:
+    if confirmed(f"Change {file}?", yes=answer.yes, as_json=answer.as_json):
         return True
     print_text("Nothing was changed. Add --yes to change it without asking.", error=True)
     return False
 
 
-def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundings") -> "Record":
+def _write(planned: "ConnectionPlan", own: Sequence[Sequence[str]], user: "UserEnvironment") -> "Record":
     from toolcrib.base.json_values import value_at
-    from toolcrib.clients.connecting import Record, Records, digest, document_of
+    from toolcrib.clients.connecting import Record, Records, digest, parse_document
     from toolcrib.config.editing.files import read_original, replace_file
 
     file, name = planned.original.path, planned.client.key
     changed = None if own else planned.content
     try:
-        records = Records(here.environ)
+        records = Records(user.environ)
         before = records.of(name)
         is_ours = before is not None and digest(planned.original.content or b"") == before.after
         # Connected twice: what is given back is what there was before the first time.
         backup = before.backup if before is not None and is_ours else records.back_up(name, file, time.time())
         for words in own:
-            run_client(words, here.environ)
+            run_client(words, user.environ)
         if changed is not None:
             replace_file(file, changed)
         after = read_original(file)
@@ -280,18 +280,18 @@ def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundi
         records.save(record)
     except OSError as error:
         raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
-    if own and value_at(document_of(after), planned.place) is None:
+    if own and value_at(parse_document(after), planned.place) is None:
         raise ToolcribError(f"{planned.client.title} reported that it added toolcrib, but {file} does not contain it.")
     return record
 
 
-def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None:
-    from toolcrib.clients.connecting import Records, digest, file_of
+def _disconnect(client: "Client", user: "UserEnvironment", answer: _Reply) -> None:
+    from toolcrib.clients.connecting import Records, config_path, digest
     from toolcrib.config.editing.files import read_original, replace_file
 
-    records = Records(here.environ)
+    records = Records(user.environ)
     record = records.of(client.key)
-    file = Path(record.file) if record is not None else file_of(client, here)
+    file = Path(record.file) if record is not None else config_path(client, user)
     try:
         original = read_original(file)
         is_ours = record is not None and digest(original.content or b"") == record.after
@@ -308,7 +308,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
                 print_text(line)
         if not _agreed(answer, file):
             raise typer.Exit(ExitCode.FAILED)
-        if not can_restore and _removed_by_itself(client, record, here):
+        if not can_restore and _removed_by_itself(client, record, user):
             how = f"changed by {client.title} itself"
         elif content is None:
             file.unlink(missing_ok=True)
@@ -321,27 +321,27 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
     _tell(answer, file, f"{client.title} no longer starts toolcrib; restart the client. {file} is {how}.", written=True)
 
 
-def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroundings") -> bool:
+def _removed_by_itself(client: "Client", record: "Record | None", user: "UserEnvironment") -> bool:
     """Have the client take our entry out, where it has a command for that and nothing is to be given back."""
     from toolcrib.clients.connecting import ENTRY
 
-    if client.own is None or not is_there(client.own.remove[0], here.environ):
+    if client.own is None or not is_on_path(client.own.remove[0], user.environ):
         return False
     if record is not None and (record.removed or record.previous is not None):
         return False
-    run_client(filled(client.own.remove, ENTRY, "", []), here.environ)
+    run_client(fill_template(client.own.remove, ENTRY, "", []), user.environ)
     return True
 
 
 def _without(client: "Client", original: "Original", record: "Record | None") -> bytes | None:
     """Return a file that was changed since: without our entry, and with what that took the place of."""
     from toolcrib.base.json_values import value_at
-    from toolcrib.clients.connecting import ENTRY, document_of, edited
+    from toolcrib.clients.connecting import ENTRY, apply_edits, parse_document
     from toolcrib.config.editing.changes import Drop, Put
 
     if original.content is None:
         return None
-    document = document_of(original)
+    document = parse_document(original)
     place = record.place if record is not None else (*client.places[0], ENTRY)
     if value_at(document, place) is None:
         return original.content
@@ -349,7 +349,7 @@ def _without(client: "Client", original: "Original", record: "Record | None") ->
     changes: list[Drop | Put] = [Drop(place) if previous is None else Put(place, previous)]
     removed = () if record is None else record.removed
     changes += [Put(each.place, each.value) for each in removed if value_at(document, each.place) is None]
-    return edited(original, changes)
+    return apply_edits(original, changes)
 
 
 def _returned(record: "Record | None", *, restored: bool) -> "Iterator[str]":
@@ -361,7 +361,7 @@ def _returned(record: "Record | None", *, restored: bool) -> "Iterator[str]":
         yield f"How it was before is kept as {record.backup}."
 
 
-def _tell(answer: _Answer, file: Path, text: str, *, written: bool) -> None:
+def _tell(answer: _Reply, file: Path, text: str, *, written: bool) -> None:
     if answer.as_json:
         print_json({"file": str(file), "written": written, "message": text})
     elif not answer.quiet:

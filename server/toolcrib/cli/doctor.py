@@ -19,7 +19,7 @@ from toolcrib.base.errors import ConfigError, Problem, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.cli.connecting import why_not_answered
-from toolcrib.cli.importing import surroundings
+from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
 from toolcrib.cli.index import discard_indexes
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
@@ -28,7 +28,7 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from toolcrib.clients.connecting import Connected
+    from toolcrib.clients.connecting import ConnectedEntry
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.policy.client_profiles import Served
     from toolcrib.policy.sessions import Session
@@ -219,7 +219,7 @@ def _last_words(settings: "Settings", key: str, began: str) -> str:
 
 
 def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Finding:
-    from toolcrib.config.servers import find_program
+    from toolcrib.config.launching import find_program
     from toolcrib.config.settings import StdioTarget
 
     key, target = server.key, server.target
@@ -317,32 +317,32 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         yield Finding("surface", "ok", text, "", facts)
 
 
-def _clients_tried(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[Connected], Future[str]]]":
+def _clients_tried(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[ConnectedEntry], Future[str]]]":
     """Have what stands in the clients' files started, each command once; return whose it is and why it fails.
 
     It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
     """
-    from toolcrib.clients.connecting import connected
+    from toolcrib.clients.connecting import connected_entries
 
-    here, entries = surroundings(), dict[tuple[object, ...], "list[Connected]"]()
-    for entry in connected(here):
+    user, entries = user_environment(), dict[tuple[object, ...], "list[ConnectedEntry]"]()
+    for entry in connected_entries(user):
         entries.setdefault((entry.command, *sorted(entry.env.items())), []).append(entry)
 
-    def why_not(entry: "Connected") -> str:
+    def why_not(entry: "ConnectedEntry") -> str:
         listed.wait(WITHIN_S / 2)
-        return why_not_answered(entry.command, {**here.environ, **entry.env}, WITHIN_S)
+        return why_not_answered(entry.command, {**user.environ, **entry.env}, WITHIN_S)
 
     return [(group, beside.submit(why_not, group[0])) for group in entries.values()]
 
 
-def _of_clients(tried: "list[tuple[list[Connected], Future[str]]]") -> Iterator[Finding]:
+def _of_clients(tried: "list[tuple[list[ConnectedEntry], Future[str]]]") -> Iterator[Finding]:
     for group, why_not in tried:
         yield from (_of_client(entry, why_not.result()) for entry in group)
     if not tried:
         yield Finding("clients", "warning", "no client starts toolcrib", "toolcrib connect CLIENT")
 
 
-def _of_client(entry: "Connected", why_not: str) -> Finding:
+def _of_client(entry: "ConnectedEntry", why_not: str) -> Finding:
     about, again = f"client {entry.client.key}", f"toolcrib connect {entry.client.key}"
     if why_not:
         return Finding(about, "error", f"its entry in {entry.file} does not start: {why_not}", again)
@@ -354,7 +354,7 @@ def _of_client(entry: "Connected", why_not: str) -> Finding:
     return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 
 
-def _served(entry: "Connected", environ: dict[str, str]) -> "Served":
+def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "Served":
     """Return how a client is served by the command in its entry."""
     from toolcrib.cli.serve import settings_as_started
     from toolcrib.policy.client_profiles import Hosts

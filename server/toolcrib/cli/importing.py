@@ -23,7 +23,7 @@ from toolcrib.cli.output import (
     ExitCode,
     JsonOption,
     YesOption,
-    agreed,
+    confirmed,
     load_settings,
     print_json,
     print_text,
@@ -33,7 +33,7 @@ from toolcrib.cli.output import (
 
 if TYPE_CHECKING:
     from toolcrib.clients.importing import Draft, DraftServer
-    from toolcrib.clients.known import Client, Surroundings
+    from toolcrib.clients.known import Client, UserEnvironment
     from toolcrib.clients.reading import FoundFile
     from toolcrib.config.editing.changes import Change
     from toolcrib.config.settings import Settings
@@ -81,11 +81,11 @@ def init(
     from toolcrib.clients.known import CLIENTS
     from toolcrib.clients.reading import find_files, project_files
 
-    here = surroundings()
+    user = user_environment()
     chosen = tuple(client_named(name) for name in clients or ()) or CLIENTS
-    files = list(find_files(here, chosen, project=project))
-    unread = [] if project else project_files(here)
-    _take_over(files, _Wanted(target_file(config, here), env, direct, yes, as_json), unread)
+    files = list(find_files(user, chosen, project=project))
+    unread = [] if project else project_files(user)
+    _take_over(files, _Wanted(target_file(config, user), env, direct, yes, as_json), unread)
 
 
 def import_file(
@@ -103,18 +103,18 @@ def import_file(
     """Import the servers in one file of any MCP client. The file is not changed."""
     from toolcrib.clients.reading import read_file
 
-    here = surroundings()
-    found = read_file(file.absolute(), None if client is None else client_named(client), here)
+    user = user_environment()
+    found = read_file(file.absolute(), None if client is None else client_named(client), user)
     if found.problems and not found.servers:
         raise BadRequest(f"{file} cannot be imported: {'; '.join(map(str, found.problems))}")
-    _take_over([found], _Wanted(target_file(config, here), env, direct, yes, as_json), [])
+    _take_over([found], _Wanted(target_file(config, user), env, direct, yes, as_json), [])
 
 
-def surroundings() -> "Surroundings":
+def user_environment() -> "UserEnvironment":
     """Return where this person's files are."""
-    from toolcrib.clients.known import Surroundings
+    from toolcrib.clients.known import UserEnvironment
 
-    return Surroundings(dict(os.environ), Path.cwd(), sys.platform)
+    return UserEnvironment(dict(os.environ), Path.cwd(), sys.platform)
 
 
 def client_named(name: str) -> "Client":
@@ -133,13 +133,13 @@ def client_named(name: str) -> "Client":
     return client
 
 
-def target_file(named: Path | None, here: "Surroundings") -> Path:
+def target_file(named: Path | None, user: "UserEnvironment") -> Path:
     """Return the config to write: the one named, else the one that ``serve`` finds, else the one that it would find."""
     from toolcrib.config.loading import user_file
 
     if named is not None:
         return named.absolute()
-    return user_file(here.environ, here.cwd)
+    return user_file(user.environ, user.cwd)
 
 
 def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[Path]) -> None:
@@ -157,7 +157,7 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
         _show(files, drafted, logins, unread)
     count = len(drafted.added)
     question = f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?"
-    is_wanted = bool(changes) and agreed(question, yes=wanted.yes, as_json=wanted.as_json)
+    is_wanted = bool(changes) and confirmed(question, yes=wanted.yes, as_json=wanted.as_json)
     written = _write(wanted, drafted, changes) if is_wanted else []
     if wanted.as_json:
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
@@ -175,14 +175,14 @@ def _logins(target: Path, drafted: "Draft") -> Logins:
     from toolcrib.auth.logins import logins_told
     from toolcrib.config.settings import HttpTarget
 
-    here: Settings | None = None
+    settings: Settings | None = None
     if target.exists():
         with suppress(ConfigError):  # what is wrong with it is told by `config check`
-            here = load_settings(target)
-    told: Logins = logins_told(here.tokens_dir, here.servers.values()) if here else {}
+            settings = load_settings(target)
+    told: Logins = logins_told(settings.tokens_dir, settings.servers.values()) if settings else {}
     logins: dict[str, JsonObject | None] = {}
     for server in drafted.servers:
-        known = here.servers.get(server.key) if here and server.known else None
+        known = settings.servers.get(server.key) if settings and server.known else None
         url, headers = server.entry.get("url"), as_object(server.entry.get("headers"))
         is_open = bool(url) and not HttpTarget(str(url), headers).has_own_token and not server.entry.get("disabled")
         if known.may_log_in if known else is_open:
@@ -195,7 +195,7 @@ def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
     if not names or wanted.direct:
         return wanted.direct
     question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Connect directly instead?"
-    return not wanted.yes and agreed(question, yes=False, as_json=wanted.as_json)
+    return not wanted.yes and confirmed(question, yes=False, as_json=wanted.as_json)
 
 
 def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:
@@ -248,7 +248,7 @@ def _target_text(server: "DraftServer") -> str:
 
 def _notes(server: "DraftServer") -> "Iterator[str]":
     from toolcrib.clients.importing import rules_shown
-    from toolcrib.config.servers import bridge_in
+    from toolcrib.config.foreign import find_bridge
     from toolcrib.config.settings import HttpTarget
 
     if server.known:
@@ -256,7 +256,7 @@ def _notes(server: "DraftServer") -> "Iterator[str]":
     if server.obstacle:
         yield f"disabled, because it {server.obstacle}"
     yield from server.notices
-    if not server.known and (bridge := bridge_in(server.entry)):
+    if not server.known and (bridge := find_bridge(server.entry)):
         url = HttpTarget(bridge.url, {}).public_url
         yield f"it runs mcp-remote, a bridge to {url}, which toolcrib can connect to itself: use --direct"
     if rules := rules_shown(server.denials):

@@ -71,7 +71,7 @@ def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dic
     """
     import anyio
 
-    from toolcrib.config.servers import refuse_nested
+    from toolcrib.config.launching import refuse_nested
 
     refuse_nested(os.environ)
     at_once = settings.toolcrib.limits.model_copy(update={"parallel_starts": max(1, len(settings.servers))})
@@ -288,7 +288,7 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
         StartRefused: a toolcrib has started this process.
 
     """
-    from toolcrib.config.servers import refuse_nested
+    from toolcrib.config.launching import refuse_nested
 
     refuse_nested(os.environ)
     settings = load_settings(config)

@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def complain(error: ToolcribError, *, as_json: bool = False) -> ExitCode:
+def print_error(error: ToolcribError, *, as_json: bool = False) -> ExitCode:
     """Print an error to stderr, for a program ``as_json``, and return the exit code that goes with it."""
     code, kind = _code_of(error)
     if as_json:
@@ -101,7 +101,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
 
 
-def agreed(question: str, *, yes: bool, as_json: bool) -> bool:
+def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
     """Return whether something is to be done: the person has said so, or says so now; a program is not asked."""
     return yes or (not as_json and sys.stdin.isatty() and typer.confirm(question, default=True))
 

@@ -27,8 +27,8 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.base.redaction import Learned
 from toolcrib.cli.footprint import keep_house
+from toolcrib.config.launching import refuse_nested
 from toolcrib.config.loading import load
-from toolcrib.config.servers import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.composition import Outside, refuse_without_session
 from toolcrib.gateway.instances import Process, keep_told, own_file, told

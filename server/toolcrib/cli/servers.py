@@ -15,7 +15,7 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
-from toolcrib.cli.importing import surroundings, target_file
+from toolcrib.cli.importing import target_file, user_environment
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
@@ -64,7 +64,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
         url, words = words[0], []
     entry = _entry(words, url, transport, _pairs(header, ":", "--header"), _pairs(env, "=", "--env"))
-    target = target_file(config, surroundings())
+    target = target_file(config, user_environment())
     secrets = secrets_in(entry, name)
     _write_new(target, name, entry, is_private=bool(secrets))
     if not as_json:
@@ -208,7 +208,7 @@ def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
     from toolcrib.clients.importing import existing_document
     from toolcrib.config.findings import did_you_mean
 
-    target = target_file(config, surroundings())
+    target = target_file(config, user_environment())
     document = existing_document(target)
     servers = as_object(document.get("mcpServers"))
     if name not in servers:

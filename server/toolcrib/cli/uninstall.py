@@ -12,14 +12,14 @@ import typer
 
 from toolcrib.base.errors import ConfigError, StoreError, ToolcribError
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.connecting import take_out
-from toolcrib.cli.importing import VARIABLES_FILE, surroundings
+from toolcrib.cli.connecting import remove_from_client
+from toolcrib.cli.importing import VARIABLES_FILE, user_environment
 from toolcrib.cli.output import (
     ConfigOption,
     ExitCode,
     JsonOption,
     YesOption,
-    agreed,
+    confirmed,
     load_settings,
     print_json,
     print_text,
@@ -42,7 +42,7 @@ _COMPLETIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class _Leftovers:
     """All that toolcrib has left behind. ``configs`` are what the person wrote, or had written, to configure it."""
 
     clients: "Mapping[Path, Client]"
@@ -66,11 +66,11 @@ def uninstall(
     as_json: JsonOption = False,
 ) -> None:
     """Take toolcrib out of your clients, and remove every file that it keeps. Your config stays, unless --all."""
-    left = _look(config)
+    left = _find_leftovers(config)
     if not as_json:
         for line in _lines(left, everything=everything):
             print_text(line)
-    is_wanted = not dry_run and left.has_some(everything) and agreed("Remove all of it?", yes=yes, as_json=as_json)
+    is_wanted = not dry_run and left.has_some(everything) and confirmed("Remove all of it?", yes=yes, as_json=as_json)
     failed = _remove(left, everything=everything) if is_wanted else []
     if as_json:
         print_json({**_left_json(left, everything=everything), "removed": is_wanted, "failed": failed})
@@ -84,40 +84,40 @@ def uninstall(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _look(config: Path | None) -> _Left:
+def _find_leftovers(config: Path | None) -> _Leftovers:
     from toolcrib.cli.footprint import all_kept
-    from toolcrib.clients.connecting import connected
+    from toolcrib.clients.connecting import connected_entries
 
-    here = surroundings()
+    user = user_environment()
     try:
         settings = load_settings(config)
     except ConfigError:  # what it says of folders cannot be known
         settings = None
     try:
-        kept = tuple(all_kept(settings, here.environ))
+        kept = tuple(all_kept(settings, user.environ))
     except OSError as error:
         raise ToolcribError(f"{error.filename} cannot be read: {error.strerror}") from error
-    folder = user_config_dir(here.environ)
-    return _Left(
-        clients={each.file: each.client for each in connected(here)},
+    folder = user_config_dir(user.environ)
+    return _Leftovers(
+        clients={each.file: each.client for each in connected_entries(user)},
         kept=kept,
-        completions=tuple(file for name in _COMPLETIONS if is_there(file := here.home / name)),
+        completions=tuple(file for name in _COMPLETIONS if is_there(file := user.home / name)),
         configs=tuple(file for name in (*USER_FILES, VARIABLES_FILE) if is_there(file := folder / name)),
     )
 
 
-def _remove(left: _Left, *, everything: bool) -> list[str]:
+def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
     """Remove it all; return what did not work."""
     from toolcrib.auth.keyring import SystemKeyring
     from toolcrib.auth.secrets import forget_in_keyring
     from toolcrib.cli.footprint import remove
 
     failed: list[str] = []
-    here = surroundings()
+    user = user_environment()
     # First, because what clients had before is among the files.
     for client in left.clients.values():
         try:
-            take_out(client, here, quiet=True)
+            remove_from_client(client, user, quiet=True)
         except ToolcribError as error:
             failed.append(str(error))
     if failed:
@@ -136,7 +136,7 @@ def _remove(left: _Left, *, everything: bool) -> list[str]:
     return failed
 
 
-def _lines(left: _Left, *, everything: bool) -> "Iterator[str]":
+def _lines(left: _Leftovers, *, everything: bool) -> "Iterator[str]":
     for file, client in left.clients.items():
         yield f"{client.title}: the entry that starts toolcrib, in {file}"
     for each in left.kept:
@@ -161,7 +161,7 @@ def _counted(files: tuple[Path, ...]) -> str:
     return f"{len(files)} file{'' if len(files) == 1 else 's'}, {size / 1e6:.1f} MB"
 
 
-def _left_json(left: _Left, *, everything: bool) -> JsonObject:
+def _left_json(left: _Leftovers, *, everything: bool) -> JsonObject:
     own = [*(file for each in left.kept for file in each.own), *left.completions]
     others = [file for each in left.kept for file in each.others]
     return {

@@ -16,7 +16,7 @@ from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.clients.entries import IS_TOOLCRIB
 from toolcrib.clients.importing import all_inlined, identity
-from toolcrib.clients.known import Client, EntryShape, Surroundings
+from toolcrib.clients.known import Client, EntryShape, UserEnvironment
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, Drop, Put, changed
@@ -36,7 +36,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionPlan:
     """What connecting a client changes: its file as it is, our entry at ``place``, and the servers that go.
 
     ``previous`` is what stands at ``place`` now, None where nothing does.
@@ -67,12 +67,12 @@ class Connection:
             ToolcribError: it cannot be changed; the text says what to write by hand.
 
         """
-        return edited(self.original, self.changes)
+        return apply_edits(self.original, self.changes)
 
 
-def connection(
-    client: Client, command: Sequence[str], here: Surroundings, behind: JsonObject, *, replace: bool
-) -> Connection:
+def plan_connection(
+    client: Client, command: Sequence[str], user: UserEnvironment, behind: JsonObject, *, replace: bool
+) -> ConnectionPlan:
     """Return what has to be changed for ``client`` to start toolcrib with ``command``.
 
     ``behind`` is toolcrib's own config. With ``replace``, the client's servers that it has too are taken out.
@@ -81,20 +81,20 @@ def connection(
         ToolcribError: the file of the client cannot be read.
 
     """
-    original = read_original(file_of(client, here))
-    document = document_of(original)
+    original = read_original(config_path(client, user))
+    document = parse_document(original)
     place = _place(client, document)
     removed: list[Removed] = []
     if replace:
-        found = servers_in(document, FoundFile(client, original.path), here, in_project=False)
+        found = servers_in(document, FoundFile(client, original.path), user, in_project=False)
         removed = [Removed(each.place, value_at(document, each.place)) for each in _behind(found, behind)]
-    return Connection(
-        client, original, place, entry_of(client, command), value_at(document, place), removed=tuple(removed)
+    return ConnectionPlan(
+        client, original, place, toolcrib_entry(client, command), value_at(document, place), removed=tuple(removed)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class ConnectedEntry:
     """An entry of a client's file that starts toolcrib: the words of its command, and the variables that it sets."""
 
     client: Client
@@ -103,24 +103,24 @@ class Connected:
     env: Mapping[str, str]
 
 
-def connected(here: Surroundings) -> Iterator[Connected]:
+def connected_entries(user: UserEnvironment) -> Iterator[ConnectedEntry]:
     """Yield the entries in files of clients for this person that start toolcrib."""
-    for found in find_files(here):
+    for found in find_files(user):
         for server in found.servers:
             if server.read.lost == IS_TOOLCRIB:
                 entry = server.read.entry
                 command = (entry["command"], *as_list(entry.get("args")))
                 env = {name: str(value) for name, value in as_object(entry.get("env")).items()}
-                yield Connected(found.client, found.file, command, env)
+                yield ConnectedEntry(found.client, found.file, command, env)
 
 
-def file_of(client: Client, here: Surroundings) -> Path:
+def config_path(client: Client, user: UserEnvironment) -> Path:
     """Return the file that an entry for this person is written to: the first that is there, else the first."""
-    files = [here.place(file) for file in client.files if not file.is_project and not file.is_old]
+    files = [user.locate(file) for file in client.files if not file.is_project and not file.is_old]
     return next((file for file in files if file.exists()), files[0])
 
 
-def entry_of(client: Client, command: Sequence[str]) -> JsonObject:
+def toolcrib_entry(client: Client, command: Sequence[str]) -> JsonObject:
     """Return our entry as the client writes the entries of its servers."""
     program, *arguments = command
     if client.shape is EntryShape.COMMAND_LIST:
@@ -130,7 +130,7 @@ def entry_of(client: Client, command: Sequence[str]) -> JsonObject:
     return {**client.entry, "command": program, "args": arguments}
 
 
-def document_of(original: Original) -> JsonObject:
+def parse_document(original: Original) -> JsonObject:
     """Return what a file holds; nothing where it is not there or empty.
 
     Raises:
@@ -149,7 +149,7 @@ def document_of(original: Original) -> JsonObject:
     return as_object(document)
 
 
-def edited(original: Original, changes: Sequence[Change]) -> bytes:
+def apply_edits(original: Original, changes: Sequence[Change]) -> bytes:
     """Return a file with changes made in its text.
 
     Raises:

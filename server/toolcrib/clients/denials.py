@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.text import exact_glob
-from toolcrib.config.servers import names_what_may, rules_of
+from toolcrib.config.foreign import is_allow_list, restricting_keys
 
 _NAME_OF_CALL = re.compile(r"[^(]+")
 _YES = ("allow", "allowed", "always", "always_allow", "enabled", "on", "ask", "prompt", "confirm", "auto", "approve")
@@ -36,7 +36,7 @@ class Denials:
         return Denials(allowed, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(unknown)))
 
 
-def at_least(name: str) -> str:
+def covering_glob(name: str) -> str:
     """Return the glob that fits ``name`` and, where it is a glob already, all that it fits."""
     return name.replace("[", "[[]")
 
@@ -45,7 +45,10 @@ def entry_denials(entry: Mapping[str, Any]) -> Denials:
     """Return what an entry says of its tools: ``excludeTools``, ``includeTools``, ``toolPermissions`` and the like."""
     found = Denials()
     # Goose: a list of the only tools to use, where an empty one says nothing.
-    rules = {**rules_of(entry), **({"available_tools": known} if (known := entry.get("available_tools")) else {})}
+    rules = {
+        **restricting_keys(entry),
+        **({"available_tools": known} if (known := entry.get("available_tools")) else {}),
+    }
     for key, value in rules.items():
         found = found.narrowed(_denials(key, value))
     return found
@@ -56,15 +59,15 @@ def _denials(key: str, value: Any) -> Denials:
         return _by_tool(key, cast("dict[str, Any]", value))
     names = as_list(value)
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in names):
-        return Denials() if value == "*" and names_what_may(key) else Denials(unknown=(key,))
+        return Denials() if value == "*" and is_allow_list(key) else Denials(unknown=(key,))
     # Gemini CLI names a tool with arguments too, as in read(path): the tool is what stands before them.
     tools = [_NAME_OF_CALL.match(name) for name in names]
     if not all(tools):
         return Denials(unknown=(key,))
     plain = [tool[0].strip() for tool in tools if tool]
-    if key == "available_tools" or names_what_may(key):
+    if key == "available_tools" or is_allow_list(key):
         return Denials(allowed=tuple(dict.fromkeys(map(exact_glob, plain))))
-    return Denials(denied=tuple(dict.fromkeys(map(at_least, plain))))
+    return Denials(denied=tuple(dict.fromkeys(map(covering_glob, plain))))
 
 
 def _by_tool(key: str, value: Mapping[str, Any]) -> Denials:
@@ -76,7 +79,7 @@ def _by_tool(key: str, value: Mapping[str, Any]) -> Denials:
         if verdict is None:
             return Denials(unknown=(key,))
         if verdict is forbids:
-            denied.append(at_least(name))
+            denied.append(covering_glob(name))
     return Denials(denied=tuple(denied))
 
 
@@ -117,7 +120,7 @@ def _claude(rules: Iterable[Any]) -> Iterator[StandingRule]:
         found = _PERMISSION.match(rule) if isinstance(rule, str) else None
         if found:
             tool = (found["tool"] or "*").partition("(")[0]
-            yield StandingRule(found["server"], None if tool == "*" else at_least(tool))
+            yield StandingRule(found["server"], None if tool == "*" else covering_glob(tool))
 
 
 def _zed(rules: Mapping[str, Any]) -> Iterator[StandingRule]:
@@ -126,7 +129,7 @@ def _zed(rules: Mapping[str, Any]) -> Iterator[StandingRule]:
         kind, _, rest = name.partition(":")
         server, _, tool = rest.partition(":")
         if kind == "mcp" and tool and _may(as_object(rule).get("default", "allow")) is not True:
-            yield StandingRule(server, at_least(tool))
+            yield StandingRule(server, covering_glob(tool))
 
 
 def _goose(rules: Iterable[Any]) -> Iterator[StandingRule]:
@@ -134,7 +137,7 @@ def _goose(rules: Iterable[Any]) -> Iterator[StandingRule]:
     for rule in rules:
         server, mark, tool = rule.partition("__") if isinstance(rule, str) else ("", "", "")
         if mark and tool:
-            yield StandingRule(server, at_least(tool))
+            yield StandingRule(server, covering_glob(tool))
 
 
 def opencode_rules(document: Mapping[str, Any], server: str) -> Denials:

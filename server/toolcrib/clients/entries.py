@@ -10,7 +10,8 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.clients.denials import Denials, entry_denials
 from toolcrib.clients.known import Client, Syntax
-from toolcrib.config.servers import is_rule, starts_toolcrib
+from toolcrib.config.foreign import is_tool_rule
+from toolcrib.config.launching import starts_toolcrib
 from toolcrib.config.variables import DOLLAR, variable_name
 
 FILE_MAX_BYTES = 64 * 1024
@@ -30,7 +31,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class VariableContext:
     """What the variables of one file stand for: its spellings, the home, the project it is for, and its questions."""
 
     syntax: Syntax
@@ -55,13 +56,13 @@ class Translation:
 class Translator:
     """Writes texts of one client in toolcrib's words; what came up goes to ``found``."""
 
-    def __init__(self, scene: Scene, found: Translation) -> None:
-        self._scene, self._found = scene, found
+    def __init__(self, context: VariableContext, found: Translation) -> None:
+        self._context, self._found = context, found
         self._editor: Mapping[str, Callable[[], str | None]] = {
             "userHome": lambda: "${HOME}",
             "workspaceFolder": self._workspace,
             "workspaceRoot": self._workspace,
-            "workspaceFolderBasename": lambda: None if scene.folder is None else scene.folder.name,
+            "workspaceFolderBasename": lambda: None if context.folder is None else context.folder.name,
             "cwd": self._workspace,
             "pathSeparator": lambda: "/",
             "/": lambda: "/",
@@ -79,15 +80,15 @@ class Translator:
 
     def _written(self, match: re.Match[str]) -> str:
         if match["curly"] is not None:
-            return self._curly(match["curly"], match[0]) if Syntax.CURLY in self._scene.syntax else match[0]
+            return self._curly(match["curly"], match[0]) if Syntax.CURLY in self._context.syntax else match[0]
         if match["bare"] is not None:
-            return f"${{{match['bare']}}}" if Syntax.BARE in self._scene.syntax else match[0]
+            return f"${{{match['bare']}}}" if Syntax.BARE in self._context.syntax else match[0]
         known = self._braced(match["braced"], match[0])
         return f"{DOLLAR}{match[0][1:]}" if known is None else known
 
     def _braced(self, inner: str, whole: str) -> str | None:
         """Return what ``${inner}`` is here; None where the client takes it for text."""
-        syntax = self._scene.syntax
+        syntax = self._context.syntax
         if Syntax.BRACED in syntax and _VARIABLE_NAME.match(inner):
             return whole
         if Syntax.INPUT in syntax and inner.startswith("input:"):
@@ -98,7 +99,7 @@ class Translator:
         return self._file(inner.removeprefix("file:"), whole) if self._is_file(inner) else None
 
     def _is_file(self, inner: str) -> bool:
-        return Syntax.FILE in self._scene.syntax and inner.startswith("file:")
+        return Syntax.FILE in self._context.syntax and inner.startswith("file:")
 
     def _colon(self, inner: str) -> str | None:
         """Return what ``env:NAME`` is here; None where it is something else."""
@@ -113,7 +114,7 @@ class Translator:
 
     def _input(self, key: str) -> str:
         name = variable_name(key)
-        prompt = self._scene.prompts.get(key, Prompt())
+        prompt = self._context.prompts.get(key, Prompt())
         self._found.asked[name] = prompt.description
         is_plain = prompt.default and not prompt.is_password and "$" not in prompt.default and "}" not in prompt.default
         return f"${{{name}:-{prompt.default}}}" if is_plain else f"${{{name}}}"
@@ -121,8 +122,8 @@ class Translator:
     def _file(self, text: str, whole: str) -> str:
         path = Path(text.strip())
         if text.strip().startswith("~/"):
-            path = self._scene.home / text.strip()[2:]
-        path = (self._scene.folder or self._scene.home) / path
+            path = self._context.home / text.strip()[2:]
+        path = (self._context.folder or self._context.home) / path
         try:
             with path.open("rb") as file:
                 content = file.read(FILE_MAX_BYTES + 1).decode("utf-8").strip()
@@ -135,7 +136,7 @@ class Translator:
         return written
 
     def _workspace(self) -> str | None:
-        return None if self._scene.folder is None else literal(str(self._scene.folder))
+        return None if self._context.folder is None else literal(str(self._context.folder))
 
     def _refused(self, whole: str, what: str) -> str:
         """Return the variable as it stands, for a person to replace: its server is not to be used until then."""
@@ -217,21 +218,21 @@ class ReadEntry:
     lost: str = ""
 
 
-def read_entry(raw: Any, client: Client, scene: Scene) -> ReadEntry:
+def read_entry(raw: Any, client: Client, context: VariableContext) -> ReadEntry:
     """Return what one entry of ``client`` is here."""
     if not isinstance(raw, dict):
         return ReadEntry({}, lost="is not an object")
-    return _Reading(cast("JsonObject", raw), client, scene).read()
+    return _Reading(cast("JsonObject", raw), client, context).read()
 
 
 class _Reading:
-    def __init__(self, raw: JsonObject, client: Client, scene: Scene) -> None:
+    def __init__(self, raw: JsonObject, client: Client, context: VariableContext) -> None:
         # Goose's first versions, and VS Code's samples, wrote the entry one level further down.
         inner = as_object(raw.get("config")) or as_object(raw.get("transport"))
         self._raw = {**raw, **inner} if inner and not _has_target(raw) else raw
-        self._client, self._scene = client, scene
+        self._client, self._context = client, context
         self._found = Translation()
-        self._translator = Translator(scene, self._found)
+        self._translator = Translator(context, self._found)
         self._notices: list[str] = []
 
     def read(self) -> ReadEntry:
@@ -287,8 +288,8 @@ class _Reading:
             entry["env"] = environment
         if cwd := raw.get("cwd"):
             self._add_cwd(entry, cwd)
-        elif self._scene.folder is not None and any(map(_is_relative, args)):
-            entry["cwd"] = literal(str(self._scene.folder))
+        elif self._context.folder is not None and any(map(_is_relative, args)):
+            entry["cwd"] = literal(str(self._context.folder))
         return entry
 
     def _program(self, command: Any) -> Any:
@@ -296,19 +297,19 @@ class _Reading:
         text = self._text(command)
         if not isinstance(text, str) or not text.startswith(("./", "../", ".\\", "..\\")):
             return text
-        if self._scene.folder is None:
+        if self._context.folder is None:
             self._found.obstacles.append(f"the folder that {text} starts from")
             return text
-        return literal(str(self._scene.folder / text))
+        return literal(str(self._context.folder / text))
 
     def _add_cwd(self, entry: JsonObject, cwd: Any) -> None:
-        if self._scene.folder is None and cwd in ("${workspaceFolder}", "${workspaceRoot}", "${cwd}"):
+        if self._context.folder is None and cwd in ("${workspaceFolder}", "${workspaceRoot}", "${cwd}"):
             self._notices.append("it ran in the open folder; here it runs in toolcrib's working directory")
             return
         text = self._text(cwd)
         # A relative one starts from the file, there as here; but the file is another one now.
         is_relative = isinstance(text, str) and not text.startswith(("/", "~", "$", "\\")) and ":" not in text[:3]
-        base = self._scene.folder or self._scene.home
+        base = self._context.folder or self._context.home
         entry["cwd"] = literal(str(base / text)) if is_relative else text
 
     def _environment(self, raw: JsonObject) -> JsonObject:
@@ -332,11 +333,11 @@ class _Reading:
         if not isinstance(named, str) or not named:
             return {}
         found = Translation()
-        text = Translator(self._scene, found).translate(named).replace("${HOME}", str(self._scene.home))
+        text = Translator(self._context, found).translate(named).replace("${HOME}", str(self._context.home))
         path = Path(text)
         if text.startswith("~/"):
-            path = self._scene.home / text[2:]
-        path = path if path.is_absolute() else (self._scene.folder or self._scene.home) / path
+            path = self._context.home / text[2:]
+        path = path if path.is_absolute() else (self._context.folder or self._context.home) / path
         try:
             with path.open("rb") as file:
                 content = file.read(ENV_FILE_MAX_BYTES + 1).decode("utf-8-sig")
@@ -401,7 +402,7 @@ class _Reading:
         """Notice the keys that nothing was made of."""
         known = {*_READ, *_SILENT, *self._client.timeouts, "config"}
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
-        unread = [key for key in said if key not in known and not is_rule(key)]
+        unread = [key for key in said if key not in known and not is_tool_rule(key)]
         if unread:
             self._notices.append(f"toolcrib does not support {', '.join(unread)}")
 

@@ -16,24 +16,25 @@ from toolcrib.config.documents import read
 from toolcrib.config.editing.changes import Change, Put, changed
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
 from toolcrib.config.findings import Findings
+from toolcrib.config.foreign import find_bridge
 from toolcrib.config.private_values import (
     Secret,
-    in_value,
-    inlined_in,
+    inlined_texts_in,
     moved,
     private_arguments,
     private_in,
     secrets_in,
+    secrets_in_value,
     unique,
 )
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.servers import ServerReader, bridge_in
+from toolcrib.config.servers import ServerReader
 from toolcrib.config.variables import VARIABLE
 
 
 def bridged(servers: Iterable[FoundServer]) -> list[FoundServer]:
     """Return those of the servers that are reached by a bridge."""
-    return [server for server in servers if not server.read.lost and bridge_in(server.read.entry)]
+    return [server for server in servers if not server.read.lost and find_bridge(server.read.entry)]
 
 
 def without_bridges(servers: Iterable[FoundServer]) -> list[FoundServer]:
@@ -42,7 +43,7 @@ def without_bridges(servers: Iterable[FoundServer]) -> list[FoundServer]:
 
 
 def _direct(server: FoundServer) -> FoundServer:
-    bridge = None if server.read.lost else bridge_in(server.read.entry)
+    bridge = None if server.read.lost else find_bridge(server.read.entry)
     if bridge is None:
         return server
     notices = [
@@ -173,7 +174,7 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
         values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
         shape[part] = {
             name: hidden(f"{part}.{name}", value)
-            if VARIABLE.search(value) or any(in_value(name, value, inlined))
+            if VARIABLE.search(value) or any(secrets_in_value(name, value, inlined))
             else value
             for name, value in values.items()
         }
@@ -181,10 +182,10 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
     for place, secret in private_arguments(args):
         args[place] = args[place].replace(secret, hidden(f"args.{place}", secret))
     for place, argument in enumerate(args):
-        for secret in inlined_in(argument, inlined):
+        for secret in inlined_texts_in(argument, inlined):
             args[place] = args[place].replace(secret, hidden(f"args.{place}", secret))
     url = str(entry.get("url") or "")
-    for number, secret in enumerate((*private_in(url), *inlined_in(url, inlined))):
+    for number, secret in enumerate((*private_in(url), *inlined_texts_in(url, inlined))):
         url = url.replace(secret, hidden(f"url.{number}", secret))
     shape["args"], shape["url"] = [VARIABLE.sub(_ANY, each) for each in args], VARIABLE.sub(_ANY, url)
     shape["kind"] = "sse" if entry.get("type") == "sse" else ""
@@ -193,7 +194,7 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
 
 def _as_in(here: Collection[Identity], server: FoundServer, inlined: Sequence[str]) -> FoundServer:
     """Return a client's server, without its bridge if the config has it without one: it is not added again."""
-    bridge = None if server.read.lost else bridge_in(server.read.entry)
+    bridge = None if server.read.lost else find_bridge(server.read.entry)
     if bridge is None or any(other.fits(identity(server.read.entry, inlined)) for other in here):
         return server
     is_here = any(other.fits(identity(bridge.entry, inlined)) for other in here)

@@ -300,7 +300,7 @@ def client_of(path: Path) -> Client | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class UserEnvironment:
     """Where a person's files are: variables, the platform, and the working directory."""
 
     environ: Mapping[str, str]
@@ -313,7 +313,7 @@ class Surroundings:
         home = self.environ.get("HOME") or self.environ.get("USERPROFILE")
         return Path(home) if home else self.cwd
 
-    def place(self, file: ClientFile) -> Path:
+    def locate(self, file: ClientFile) -> Path:
         """Return where a client's file is, or would be."""
         if file.variable and (named := self.environ.get(file.variable)):
             return Path(named, Path(file.path).name)

@@ -17,8 +17,8 @@ from toolcrib.clients.denials import (
     switched_off,
     with_rules,
 )
-from toolcrib.clients.entries import Prompt, ReadEntry, Scene, read_entry
-from toolcrib.clients.known import ANY, CLIENTS, Client, Surroundings, Syntax, client_of
+from toolcrib.clients.entries import Prompt, ReadEntry, VariableContext, read_entry
+from toolcrib.clients.known import ANY, CLIENTS, Client, Syntax, UserEnvironment, client_of
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
 
@@ -53,25 +53,25 @@ class FoundFile:
 
 
 def find_files(
-    surroundings: Surroundings, clients: tuple[Client, ...] = CLIENTS, *, project: bool = False
+    user: UserEnvironment, clients: tuple[Client, ...] = CLIENTS, *, project: bool = False
 ) -> Iterator[FoundFile]:
     """Yield every file of the clients that is there, those in the working directory only for ``project``."""
     for client in clients:
         seen: set[Path] = set()
         for file in client.files:
-            path = surroundings.place(file)
+            path = user.locate(file)
             if file.is_project <= project and path not in seen and is_there(path):
                 seen.add(path)
-                yield read_file(path, client, surroundings, in_project=file.is_project)
+                yield read_file(path, client, user, in_project=file.is_project)
 
 
-def project_files(surroundings: Surroundings, clients: tuple[Client, ...] = CLIENTS) -> list[Path]:
+def project_files(user: UserEnvironment, clients: tuple[Client, ...] = CLIENTS) -> list[Path]:
     """Return the files of clients in the working directory, which nobody has looked into."""
-    places = (surroundings.place(file) for client in clients for file in client.files if file.is_project)
+    places = (user.locate(file) for client in clients for file in client.files if file.is_project)
     return [path for path in dict.fromkeys(places) if is_there(path)]
 
 
-def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, in_project: bool = True) -> FoundFile:
+def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_project: bool = True) -> FoundFile:
     """Return what is in a file, read as ``client`` reads it, or as the client whose file it seems to be.
 
     ``in_project``: what the file says of a workspace is about the folder that it lies in.
@@ -82,18 +82,18 @@ def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, 
     except ConfigError as error:
         return FoundFile(known or ANY, path, problems=error.problems)
     known = known or _by_words(document)
-    servers = servers_in(document, FoundFile(known, path), surroundings, in_project=in_project)
+    servers = servers_in(document, FoundFile(known, path), user, in_project=in_project)
     return FoundFile(known, path, servers, tuple(_told(problems)))
 
 
 def servers_in(
-    document: JsonObject, of: FoundFile, surroundings: Surroundings, *, in_project: bool
+    document: JsonObject, of: FoundFile, user: UserEnvironment, *, in_project: bool
 ) -> tuple[FoundServer, ...]:
     """Return the servers in what a client's file holds, as ``read_file`` does."""
     folder = _project_of(of.file) if in_project else None
-    rules = [*standing_rules(document), *_rules_beside(of.client, surroundings)]
-    scene = Scene(of.client.syntax, surroundings.home, folder, _prompts(document, of.client))
-    return tuple(_servers(document, of, scene, rules))
+    rules = [*standing_rules(document), *_rules_beside(of.client, user)]
+    context = VariableContext(of.client.syntax, user.home, folder, _prompts(document, of.client))
+    return tuple(_servers(document, of, context, rules))
 
 
 def _project_of(path: Path) -> Path:
@@ -136,10 +136,10 @@ def _prompts(document: JsonObject, client: Client) -> dict[str, Prompt]:
     }
 
 
-def _rules_beside(client: Client, surroundings: Surroundings) -> Iterator[StandingRule]:
+def _rules_beside(client: Client, user: UserEnvironment) -> Iterator[StandingRule]:
     """Yield the rules that a client keeps in other files than its servers."""
     for file in client.rule_files:
-        path = surroundings.place(file)
+        path = user.locate(file)
         if is_there(path):
             try:
                 document, _ = read_any(path)
@@ -148,14 +148,16 @@ def _rules_beside(client: Client, surroundings: Surroundings) -> Iterator[Standi
             yield from standing_rules(document)
 
 
-def _servers(document: JsonObject, of: FoundFile, scene: Scene, rules: list[StandingRule]) -> Iterator[FoundServer]:
+def _servers(
+    document: JsonObject, of: FoundFile, context: VariableContext, rules: list[StandingRule]
+) -> Iterator[FoundServer]:
     for place, entries, around in _places(document, of.client):
         # What stands in a project's part of a file is about that project.
-        folder = Path(place[1]) if place[:1] == ("projects",) else scene.folder
+        folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
         names = [name for name, value in entries.items() if value is not None]
         gone, off = denied_servers(around, names), switched_off(around)
         for name in names:
-            read = read_entry(entries[name], of.client, replace(scene, folder=folder))
+            read = read_entry(entries[name], of.client, replace(context, folder=folder))
             denials = (
                 read.denials.narrowed(opencode_rules(document, name)) if of.client.key == "opencode" else read.denials
             )

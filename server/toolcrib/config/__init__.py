@@ -6,6 +6,8 @@ PUBLIC = (
     "editing.changes",
     "editing.files",
     "findings",
+    "foreign",
+    "launching",
     "loading",
     "paths",
     "private_values",

@@ -12,9 +12,10 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import MASK
 from toolcrib.config.documents import read
 from toolcrib.config.findings import join
+from toolcrib.config.foreign import Bridge, find_bridge
+from toolcrib.config.launching import find_program, is_program
 from toolcrib.config.loading import PRESET, RESOURCE
-from toolcrib.config.private_values import in_value, secrets_in
-from toolcrib.config.servers import Bridge, bridge_in, find_program, is_program
+from toolcrib.config.private_values import secrets_in, secrets_in_value
 from toolcrib.config.settings import HttpTarget, ServerSettings, Settings, StdioTarget
 from toolcrib.config.variables import VARIABLE, variable_name
 
@@ -31,7 +32,7 @@ def advice(path: Path) -> Iterator[Problem]:
     document = read(path)[0]
     for key, value in as_object(document.get("mcpServers")).items():
         entry, place = as_object(value), join("mcpServers", key)
-        if bridge := bridge_in(entry):
+        if bridge := find_bridge(entry):
             yield _about_bridge(place, key, bridge)
         shown = dict.fromkeys((secret.shown, secret.name) for secret in secrets_in(entry, key))
         yield from (_written_out(f"{place}.{where}", name) for where, name in shown)
@@ -41,7 +42,7 @@ def advice(path: Path) -> Iterator[Problem]:
 def _in_section(value: Any, place: str, key: str, depth: int) -> Iterator[Problem]:
     """Yield the secrets below one place; ``key`` is what it is called."""
     if isinstance(value, str):
-        if any(VARIABLE.sub("", secret).strip() for secret in in_value(key, value, ())):
+        if any(VARIABLE.sub("", secret).strip() for secret in secrets_in_value(key, value, ())):
             yield _written_out(place, variable_name(key))
     elif depth and isinstance(value, dict):
         for name, member in cast("JsonObject", value).items():

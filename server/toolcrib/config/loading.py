@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS, Learned
-from toolcrib.config.documents import foreign_shapes, list_hint, read
+from toolcrib.config.documents import read
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
+from toolcrib.config.foreign import foreign_shapes, list_hint
 from toolcrib.config.paths import (
     USER_FILES,
     absolute,
@@ -23,88 +24,9 @@ from toolcrib.config.paths import (
     user_state_dir,
 )
 from toolcrib.config.schema import HttpSection, SemanticSection, ToolcribSection
-from toolcrib.config.servers import ServerReader, refuse_nested
+from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings, has_scoped_tools
 from toolcrib.config.variables import Keyring, References, Variables, no_keyring
-
-_FIXED = (
-    "cache_dir",
-    "state_dir",
-    "context",
-    "events",
-    "reload",
-    "tool_search.cache_dir",
-    "tool_search.activation_scope",
-    "skills.cache_dir",
-    *(f"http.{name}" for name in HttpSection.model_fields if name != "tokens"),
-    *(f"limits.{name}" for name in ("request_max_bytes", "garbage_lines", "replay_max_bytes")),
-    *(f"limits.{name}" for name in ("sessions_kept", "sessions_kept_s", "activations_kept")),
-    *(f"limits.{name}" for name in ("results_kept_s", "results_kept_bytes", "results_kept_total_bytes")),
-)
-"""By these something was opened that outlives a config. Who listens, and whose the files are, stays as it was."""
-
-
-def settled(before: Settings, after: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings as they can take the place of others, and the keys that differ and stay as they were."""
-    section, fixed = after.toolcrib, list[str]()
-    for key in _FIXED:
-        value = _at(before.toolcrib, key)
-        if _at(section, key) != value:
-            fixed.append(key)
-            section = _with(section, key.split("."), value)
-    # Whether callers are told apart at all was settled when the transport was opened; who they are was not.
-    if bool(section.http.tokens) != bool(before.toolcrib.http.tokens):
-        fixed.append("http.tokens")
-        section = _with(section, ["http", "tokens"], before.toolcrib.http.tokens)
-    kept = {"cache_dir": before.cache_dir, "state_dir": before.state_dir, "session_id": before.session_id}
-    return replace(after, toolcrib=section, **kept), tuple(fixed)
-
-
-def _at(section: BaseModel, key: str) -> Any:
-    value: Any = section
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
-
-
-def _with(section: ToolcribSection, path: list[str], value: Any) -> ToolcribSection:
-    """Return a copy in which the key at ``path`` has this value."""
-    name, *inner = path
-    if inner:
-        part = getattr(section, name)
-        value = part.model_copy(update={inner[0]: value})
-    return section.model_copy(update={name: value})
-
-
-_NO_FALLBACK = "has no effect: full-text search needs no FTS5, so nothing ever falls back to patterns"
-
-_NOTHING_SCOPED = "has no effect: this entry has no tools"
-_NAME_TOOLS = "name them in 'tools': what the skill's own text names is scoped by server or pattern only"
-_NEVER_OPEN = "is false, but some tools are scoped to skills: nobody can ever use them"
-_SWITCH_ON = "enable skills, or remove the loading mode 'skill' and 'scoped'"
-
-REASONS: Mapping[tuple[str, str], str] = {
-    ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,
-    ("skills", "fts_fallback_to_regex"): _NO_FALLBACK,
-    ("skills", "summarize"): "has no effect: skills are shortened by their structure, without a model",
-}
-"""By section and key, what to tell a person who sets it."""
-
-
-def keys_without_effect(section: ToolcribSection) -> Iterator[Problem]:
-    """Yield a note on each key that the config sets and that changes nothing, whatever its value."""
-    for (part, key), reason in REASONS.items():
-        inner: BaseModel = getattr(section, part)
-        if key in inner.model_fields_set:
-            yield Problem(join("toolcrib", part, key), reason)
-    for skill, entry in section.skill_tools.items():
-        if entry.scoped and not entry.tools:
-            yield Problem(join("toolcrib", "skill_tools", skill, "scoped"), _NOTHING_SCOPED, _NAME_TOOLS)
-    if has_scoped_tools(section) and not section.skills.enabled:
-        yield Problem(join("toolcrib", "skills", "enabled"), _NEVER_OPEN, _SWITCH_ON)
-
-
-__all__ = ["load", "refuse_nested"]
 
 NEW_FILE = USER_FILES[-1]
 """The user's config file that is made where there is none: JSON is read fastest."""
@@ -337,3 +259,80 @@ def _state_dir(section: ToolcribSection, source: _Source) -> Path:
 def _named_dir(variable: str, source: _Source) -> Path | None:
     named = source.environ.get(variable)
     return absolute(named, source.cwd, source.environ) if named else None
+
+
+_FIXED = (
+    "cache_dir",
+    "state_dir",
+    "context",
+    "events",
+    "reload",
+    "tool_search.cache_dir",
+    "tool_search.activation_scope",
+    "skills.cache_dir",
+    *(f"http.{name}" for name in HttpSection.model_fields if name != "tokens"),
+    *(f"limits.{name}" for name in ("request_max_bytes", "garbage_lines", "replay_max_bytes")),
+    *(f"limits.{name}" for name in ("sessions_kept", "sessions_kept_s", "activations_kept")),
+    *(f"limits.{name}" for name in ("results_kept_s", "results_kept_bytes", "results_kept_total_bytes")),
+)
+"""By these something was opened that outlives a config. Who listens, and whose the files are, stays as it was."""
+
+
+def settled(before: Settings, after: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings as they can take the place of others, and the keys that differ and stay as they were."""
+    section, fixed = after.toolcrib, list[str]()
+    for key in _FIXED:
+        value = _at(before.toolcrib, key)
+        if _at(section, key) != value:
+            fixed.append(key)
+            section = _with(section, key.split("."), value)
+    # Whether callers are told apart at all was settled when the transport was opened; who they are was not.
+    if bool(section.http.tokens) != bool(before.toolcrib.http.tokens):
+        fixed.append("http.tokens")
+        section = _with(section, ["http", "tokens"], before.toolcrib.http.tokens)
+    kept = {"cache_dir": before.cache_dir, "state_dir": before.state_dir, "session_id": before.session_id}
+    return replace(after, toolcrib=section, **kept), tuple(fixed)
+
+
+def _at(section: BaseModel, key: str) -> Any:
+    value: Any = section
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _with(section: ToolcribSection, path: list[str], value: Any) -> ToolcribSection:
+    """Return a copy in which the key at ``path`` has this value."""
+    name, *inner = path
+    if inner:
+        part = getattr(section, name)
+        value = part.model_copy(update={inner[0]: value})
+    return section.model_copy(update={name: value})
+
+
+_NO_FALLBACK = "has no effect: full-text search needs no FTS5, so nothing ever falls back to patterns"
+
+_NOTHING_SCOPED = "has no effect: this entry has no tools"
+_NAME_TOOLS = "name them in 'tools': what the skill's own text names is scoped by server or pattern only"
+_NEVER_OPEN = "is false, but some tools are scoped to skills: nobody can ever use them"
+_SWITCH_ON = "enable skills, or remove the loading mode 'skill' and 'scoped'"
+
+REASONS: Mapping[tuple[str, str], str] = {
+    ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,
+    ("skills", "fts_fallback_to_regex"): _NO_FALLBACK,
+    ("skills", "summarize"): "has no effect: skills are shortened by their structure, without a model",
+}
+"""By section and key, what to tell a person who sets it."""
+
+
+def keys_without_effect(section: ToolcribSection) -> Iterator[Problem]:
+    """Yield a note on each key that the config sets and that changes nothing, whatever its value."""
+    for (part, key), reason in REASONS.items():
+        inner: BaseModel = getattr(section, part)
+        if key in inner.model_fields_set:
+            yield Problem(join("toolcrib", part, key), reason)
+    for skill, entry in section.skill_tools.items():
+        if entry.scoped and not entry.tools:
+            yield Problem(join("toolcrib", "skill_tools", skill, "scoped"), _NOTHING_SCOPED, _NAME_TOOLS)
+    if has_scoped_tools(section) and not section.skills.enabled:
+        yield Problem(join("toolcrib", "skills", "enabled"), _NEVER_OPEN, _SWITCH_ON)

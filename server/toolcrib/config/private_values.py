@@ -135,24 +135,24 @@ def secrets_in(entry: JsonObject, server: str, inlined: Sequence[str] = ()) -> l
 
 def _secrets(entry: JsonObject, server: str, inlined: Sequence[str]) -> Iterator[Secret]:
     for name, value in as_object(entry.get("env")).items():
-        for secret in in_value(name, value, inlined):
+        for secret in secrets_in_value(name, value, inlined):
             yield Secret(("env", name), secret, variable_name(name))
     for name, value in as_object(entry.get("headers")).items():
-        for secret in in_value(name, value, inlined):
+        for secret in secrets_in_value(name, value, inlined):
             yield Secret(("headers", name), secret, variable_name(f"{server}_TOKEN"))
     args = [each for each in as_list(entry.get("args")) if isinstance(each, str)]
     for place, secret in private_arguments(args):
         yield Secret(("args", place), secret, variable_name(f"{server}_SECRET"))
     for place, argument in enumerate(args):
-        for secret in inlined_in(argument, inlined):
+        for secret in inlined_texts_in(argument, inlined):
             yield Secret(("args", place), secret, variable_name(f"{server}_SECRET"))
     url = entry.get("url")
     if isinstance(url, str):
-        for secret in dict.fromkeys((*private_in(url), *inlined_in(url, inlined))):
+        for secret in dict.fromkeys((*private_in(url), *inlined_texts_in(url, inlined))):
             yield Secret(("url",), secret, variable_name(f"{server}_KEY"))
 
 
-def in_value(name: str, value: Any, inlined: Sequence[str]) -> Iterator[str]:
+def secrets_in_value(name: str, value: Any, inlined: Sequence[str]) -> Iterator[str]:
     """Yield what is secret in the value of a variable or a header; ``inlined`` texts are, wherever they stand."""
     if not isinstance(value, str) or not value:
         return
@@ -160,10 +160,10 @@ def in_value(name: str, value: Any, inlined: Sequence[str]) -> Iterator[str]:
         scheme = _SCHEME.match(value)
         yield value[scheme.end() :] if scheme else value
         return
-    yield from dict.fromkeys((*private_in(value), *inlined_in(value, inlined)))
+    yield from dict.fromkeys((*private_in(value), *inlined_texts_in(value, inlined)))
 
 
-def inlined_in(value: str, inlined: Sequence[str]) -> Iterator[str]:
+def inlined_texts_in(value: str, inlined: Sequence[str]) -> Iterator[str]:
     """Yield those of the ``inlined`` texts that stand in a value, but for such as may stand there by chance."""
     yield from (text for text in inlined if len(text) > _CHANCE and text in value)
 

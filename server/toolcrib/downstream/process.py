@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from toolcrib.config.servers import find_program
+from toolcrib.config.launching import find_program
 from toolcrib.config.settings import HttpTarget, StdioTarget
 from toolcrib.downstream.failures import LINES_KEPT
 

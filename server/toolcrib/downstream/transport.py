@@ -19,8 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from toolcrib.auth.logins import Logins
 from toolcrib.base.text import truncate
+from toolcrib.config.launching import find_program
 from toolcrib.config.schema import LimitsSection
-from toolcrib.config.servers import find_program
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.failures import last_words
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login

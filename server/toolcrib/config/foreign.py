@@ -1,0 +1,269 @@
+"""What other MCP clients write into their config files, and what to write for toolcrib instead.
+
+Three questions about a file or an entry: does it keep servers in another client's shape, does it run the bridge
+``mcp-remote`` to a server that toolcrib can reach itself, and does it restrict tools with another client's keys.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from toolcrib.base.errors import Problem
+from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.model import JsonObject
+from toolcrib.base.text import one_line
+from toolcrib.config.findings import join
+
+_RENAME = "rename it to mcpServers"
+_PROGRAM = "command is the program alone, args the list of the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A key under which a client keeps its servers by name, and how to write them here."""
+
+    key: str
+    client: str
+    hint: str
+
+
+_SHAPES = (
+    _Shape("servers", "VS Code", _RENAME),
+    _Shape("context_servers", "Zed", f"{_RENAME}; {_PROGRAM}"),
+    _Shape("mcp", "opencode", f"{_RENAME}; {_PROGRAM}; environment is env"),
+    _Shape("extensions", "Goose", f"{_RENAME}; cmd is command, envs is env, uri is url"),
+    _Shape("mcp_servers", "Codex", f"{_RENAME}; http_headers is headers"),
+    _Shape("amp.mcpServers", "Amp", _RENAME),
+)
+_NESTED = _Shape("mcp.servers", "VS Code's settings", "write what is under it as mcpServers")
+_PROJECTS = _Shape("projects", "Claude Code, for each folder,", "write the mcpServers of one of them as mcpServers")
+
+_OF_A_SERVER = ("command", "cmd", "url", "uri", "httpUrl", "serverUrl")
+"""What an entry of any client's has one of."""
+
+_ADDRESSES = {"httpUrl": "Gemini CLI and Qwen Code", "serverUrl": "Windsurf", "uri": "Goose"}
+_MEANINGS = {
+    "cmd": "Goose's command",
+    "envs": "Goose's env",
+    "environment": "opencode's env",
+    "envFile": "VS Code's file of variables: write them as env",
+    "enabled": "to leave a server out, write disabled: true",
+    "http_headers": "Codex's headers",
+    "env_http_headers": "Codex's headers: write ${VARIABLE} into headers",
+    "bearer_token_env_var": 'Codex\'s token: write headers: {"Authorization": "Bearer ${VARIABLE}"}',
+    "requestOptions": "Continue's headers: write headers",
+    "transport": "write type: http or sse",
+    **{key: f"{client}'s url" for key, client in _ADDRESSES.items()},
+}
+"""Keys of other clients' entries that toolcrib does not read, and what to write instead."""
+
+_TOML = re.compile(r"^[ \t]*\[(?:mcp_servers|profiles|projects|tools)\b[^\]\n]*\][ \t]*$", re.MULTILINE)
+
+
+def import_hint(path: Path) -> str:
+    """Return the command that takes over the servers of another client's file."""
+    return f"`toolcrib import {shlex.quote(str(path))}` imports them"
+
+
+def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
+    """Yield a problem for each place where a file without ``mcpServers`` keeps servers as another client does."""
+    if document.get("mcpServers"):
+        return
+    nested = value_at(document, ("mcp", "servers"))
+    if _holds_servers(nested):
+        yield _problem(_NESTED, path)
+    if any(_holds_servers(as_object(each).get("mcpServers")) for each in as_object(document.get("projects")).values()):
+        yield _problem(_PROJECTS, path)
+    for shape in _SHAPES:
+        if _holds_servers(document.get(shape.key)):
+            yield _problem(shape, path)
+
+
+def list_hint(servers: Any) -> str:
+    """Return what to do where ``mcpServers`` is not an object; empty where nothing is known of it."""
+    return "a list is Continue's: write each entry under its name instead" if isinstance(servers, list) else ""
+
+
+def foreign_entry(raw: Any, path: str) -> Problem | None:
+    """Return what makes an entry of ``mcpServers`` another client's and of no use here; None where it is ours."""
+    entry = as_object(raw)
+    command = entry.get("command")
+    if isinstance(command, list):
+        return Problem(join(path, "command"), "is a list, as opencode writes it", _PROGRAM, is_mistake=True)
+    if isinstance(command, Mapping):
+        return Problem(join(path, "command"), "is an object, as Zed writes it", _PROGRAM, is_mistake=True)
+    if command is not None or "url" in entry:
+        return None
+    for key, client in _ADDRESSES.items():
+        if key in entry:
+            return Problem(path, f"has {key}, the url of {client}", f"rename {key} to url", is_mistake=True)
+    if "cmd" in entry:
+        return Problem(path, "has cmd, the command of Goose", "rename cmd to command", is_mistake=True)
+    return None
+
+
+def foreign_key_hints(entry: JsonObject) -> Mapping[str, str]:
+    """Return what keys of an entry mean to other clients, and what to write instead; empty where nothing is lost."""
+    harmless = [key for key in entry if "Tools" in key or "_tools" in key]  # foreign_rules has looked at these
+    harmless += [] if entry.get("enabled") is False else ["enabled"]
+    return {**_MEANINGS, **dict.fromkeys(harmless, "")}
+
+
+def is_toml(text: str) -> bool:
+    """Return whether a text that is no JSON has the tables of Codex's ``config.toml``."""
+    return bool(_TOML.search(text))
+
+
+def _problem(shape: _Shape, path: Path) -> Problem:
+    reason = f"is where {shape.client} keeps servers, which toolcrib does not read"
+    return Problem(shape.key, reason, f"{import_hint(path)}; or {shape.hint}")
+
+
+def _holds_servers(value: Any) -> bool:
+    entries = (as_object(entry) for entry in as_object(value).values())
+    return any(key in entry for entry in entries for key in _OF_A_SERVER)
+
+
+_BRIDGE = re.compile(r"mcp-remote(?:@[\w.^~-]+)?\Z")
+_LAUNCHERS = frozenset({"bun", "bunx", "cmd", "npm", "npx", "pnpm", "yarn"})
+_BRIDGE_OPTIONS_WITH_VALUE = frozenset(
+    "--auth-timeout --header --host --ignore-tool --resource --static-oauth-client-info --static-oauth-client-metadata "
+    "--transport".split()
+)
+_NEEDLESS = frozenset("--allow-http --auth-timeout --debug --enable-proxy --header --host --silent --transport".split())
+"""Options that are about the bridge itself, or that the direct entry has."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """What an entry reaches by the bridge: its URL, the entry without it, and options that nothing is made of."""
+
+    url: str
+    entry: JsonObject
+    unread: tuple[str, ...]
+
+
+def find_bridge(entry: JsonObject) -> Bridge | None:
+    """Return what an entry of ``mcpServers`` is without ``mcp-remote``; None where it does not run that."""
+    args = [each if isinstance(each, str) else "" for each in as_list(entry.get("args"))]
+    rest = _after_the_bridge(str(entry.get("command") or ""), args)
+    place = next((number for number, each in enumerate(rest) if each.startswith(("https://", "http://"))), None)
+    if place is None:
+        return None
+    url, options = rest[place], list(_options([*rest[:place], *rest[place + 1 :]]))
+    transports = [value for name, value in options if name == "--transport"]
+    headers = dict(_headers(options, as_object(entry.get("env"))))
+    kept = {key: value for key, value in entry.items() if key not in ("args", "command", "cwd", "env", "type")}
+    is_sse = _is_sse(url, transports)
+    direct = {**({"type": "sse"} if is_sse else {}), "url": url, **({"headers": headers} if headers else {}), **kept}
+    return Bridge(url, direct, tuple(dict.fromkeys(name for name, _ in options if name not in _NEEDLESS)))
+
+
+def _after_the_bridge(command: str, args: Sequence[str]) -> list[str]:
+    """Return the arguments of ``mcp-remote``; none where it is not what is run."""
+    program = PureWindowsPath(command).name.lower().removesuffix(".cmd").removesuffix(".exe")
+    if program == "mcp-remote":
+        return list(args)
+    if program not in _LAUNCHERS:
+        return []
+    # The last one: before it, it may be named as the package to bring (npx -p mcp-remote mcp-remote URL).
+    places = [number for number, each in enumerate(args) if _BRIDGE.match(each)]
+    return list(args[places[-1] + 1 :]) if places else []
+
+
+def _options(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options, each with its value; a port for the answer of a login has no name, and is none."""
+    rest = iter(args)
+    for each in rest:
+        if each.startswith("--"):
+            name, equals, value = each.partition("=")
+            yield name, value if equals or name not in _BRIDGE_OPTIONS_WITH_VALUE else next(rest, "")
+
+
+def _headers(options: Sequence[tuple[str, str]], env: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield the headers; a variable in one that the entry sets for the bridge is what it is set to."""
+    for name, value in options:
+        header, colon, content = value.partition(":")
+        if name == "--header" and colon:
+            yield header.strip(), _VARIABLE.sub(lambda match: str(env.get(match[1], match[0])), content.strip())
+
+
+def _is_sse(url: str, transports: Sequence[str]) -> bool:
+    """Return whether the older transport is meant: by name, or as addresses of such servers end."""
+    if transports:
+        return transports[-1].startswith("sse")
+    try:
+        return urlsplit(url).path.rstrip("/").endswith("/sse")
+    except ValueError:
+        return False
+
+
+_RULE = re.compile(
+    r"""(?=.*tool).*(?:exclud|disabl|den[iy]|block|forbid|ignor|hid|includ|enabl|allow|permi|only|filter|select|polic)
+    | tools\Z | (?:allow|allowed|deny|denied|blocked|permissions)\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""``excludeTools``, ``includeTools``, ``toolPermissions``, ``disabled_tools``, ``tools`` and what sounds like these."""
+_APPROVAL = re.compile(r"auto|always|trust", re.IGNORECASE)
+"""Keys about what runs without a question to the person: it may run all the same."""
+_NAMES_WHAT_MAY = re.compile(r"(?!.*disallow).*(?:includ|enabl|allow|permit|only|select)|tools\Z", re.IGNORECASE)
+_NAME_MAX = 100
+_SHOWN_MAX = 5
+
+
+def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | None:
+    """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
+    rules = restricting_keys(entry)
+    if not rules:
+        return None
+    named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
+    hints = [_hint(key, name, value) for name, value in rules.items()]
+    reason = f"restricts its tools with another client's keys ({named}), which toolcrib does not apply"
+    return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
+
+
+def restricting_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of an entry that forbid tools, each with its value."""
+    return {name: value for name, value in entry.items() if is_tool_rule(name) and _forbids(name, value)}
+
+
+def is_allow_list(name: str) -> bool:
+    """Return whether a key of a rule lists the tools that may be used, and not those that may not."""
+    return _NAMES_WHAT_MAY.match(name) is not None
+
+
+def is_tool_rule(name: str) -> bool:
+    """Return whether a key sounds like a rule about which tools may be used."""
+    return len(name) <= _NAME_MAX and _RULE.match(name) is not None and _APPROVAL.match(name) is None
+
+
+def _forbids(name: str, value: Any) -> bool:
+    if isinstance(value, dict):
+        return not all(member is True for member in cast("dict[str, Any]", value).values())
+    if isinstance(value, list) and "*" in cast("list[Any]", value):
+        return not is_allow_list(name)
+    says_nothing = value is None or (not value and not is_allow_list(name))
+    return not says_nothing
+
+
+def _hint(key: str, name: str, value: Any) -> str:
+    """Return what to write instead, as far as the value can be understood."""
+    names = cast("list[Any]", value) if isinstance(value, list) else list[Any]()
+    tools = [each for each in names if isinstance(each, str) and each]
+    if not tools or len(tools) != len(names):
+        return 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
+    if is_allow_list(name):
+        return f"put tools that may be called into toolcrib.policy.allow: {_globs(key, tools)}"
+    return f"write toolcrib.policy.deny: {_globs(key, tools)}"
+
+
+def _globs(key: str, tools: list[str]) -> str:
+    more = ", …" if len(tools) > _SHOWN_MAX else ""
+    shown = ", ".join(json.dumps(one_line(f"{key}.{tool}"), ensure_ascii=False) for tool in tools[:_SHOWN_MAX])
+    return f"[{shown}{more}]"
