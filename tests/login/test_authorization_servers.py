@@ -20,7 +20,7 @@ from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.auth import fetching, oauth, store
 from toolcrib.auth.bearers import Bearer
 from toolcrib.auth.challenges import Challenge
-from toolcrib.auth.flow import Ask, log_in
+from toolcrib.auth.flow import LoginPrompt, log_in
 from toolcrib.auth.keyring import NoKeyring
 from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import LoginFailed
@@ -133,7 +133,7 @@ async def test_nobody_is_sent_to_the_server_to_log_in_where_its_authorization_se
     entry = TokenStore(tmp_path, NoKeyring()).entry(server.url, "web")
     elsewhere.answers.update(dict.fromkeys(METADATA, Response(status_code=503)))
     with anyio.fail_after(TEST_S), pytest.raises(LoginFailed, match="does not tell its addresses now"):
-        await log_in(settings_of(server, auth), entry, challenge(server), Ask(show, paste))
+        await log_in(settings_of(server, auth), entry, challenge(server), LoginPrompt(show, paste))
     assert not any(map(server.asked, POSTED))
 
 
@@ -203,7 +203,7 @@ async def test_a_login_that_is_given_up_leaves_the_one_that_there_is(tmp_path: P
         """Show nothing: the answer is given by hand."""
 
     with anyio.fail_after(TEST_S), pytest.raises(LoginFailed, match="never mind"):
-        await log_in(settings_of(server, None), entry, challenge(server), Ask(shown, given_up))
+        await log_in(settings_of(server, None), entry, challenge(server), LoginPrompt(shown, given_up))
     assert server.asked("/register") == 1, "the client that is kept is for no answer in a browser"
     after = await entry.read()
     assert (after.tokens, after.client) == (before.tokens, before.client)
@@ -239,7 +239,7 @@ async def test_a_proxy_on_this_machine_opens_it_to_no_server(
 async def test_a_renewal_is_over_before_others_cease_to_wait_for_it(
     tmp_path: Path, server: Guarded, monkeypatch: pytest.MonkeyPatch
 ):
-    assert oauth.PREPARING_S + fetching.FETCH_S < store.PATIENCE_S
+    assert oauth.PREPARING_S + fetching.FETCH_S < store.LOCK_WAIT_S
     monkeypatch.setattr(oauth, "PREPARING_S", 0.2)
     entry = await entry_of(tmp_path, server, server, None)
     over = threading.Event()

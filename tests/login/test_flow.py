@@ -11,7 +11,7 @@ import pytest
 from downstream.fleets import http_settings
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.auth import flow
-from toolcrib.auth.flow import Ask, challenged, log_in
+from toolcrib.auth.flow import LoginPrompt, log_in, request_challenge
 from toolcrib.auth.keyring import NoKeyring
 from toolcrib.auth.store import TokenStore
 from toolcrib.base.errors import LoginFailed
@@ -42,18 +42,20 @@ async def pasted_never(_address: str) -> flow.AuthorizationCodeResult:
 
 
 @pytest.mark.parametrize(
-    "ask", [Ask(shown), Ask(shown_for_ever), Ask(shown, pasted_never)], ids=["answer", "browser", "paste"]
+    "ask",
+    [LoginPrompt(shown), LoginPrompt(shown_for_ever), LoginPrompt(shown, pasted_never)],
+    ids=["answer", "browser", "paste"],
 )
 async def test_a_person_is_not_waited_for_without_end(
-    ask: Ask, tmp_path: Path, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+    prompt: LoginPrompt, tmp_path: Path, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(flow, "PERSON_S", 0.3)
     server, entry = http_settings(guarded.url), TokenStore(tmp_path, NoKeyring()).entry(guarded.url, "web")
     with anyio.fail_after(BOUND_S):
-        challenge, is_wanted = await challenged(server)
+        challenge, is_wanted = await request_challenge(server)
         assert is_wanted
         with pytest.raises(LoginFailed, match="no answer came within"):
-            await log_in(server, entry, challenge, ask)
+            await log_in(server, entry, challenge, prompt)
 
 
 async def test_a_server_that_answers_byte_by_byte_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch):
@@ -71,5 +73,5 @@ async def test_a_server_that_answers_byte_by_byte_is_not_waited_for_without_end(
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         tasks.start_soon(listener.serve, drip)
         with anyio.fail_after(BOUND_S), pytest.raises(LoginFailed, match=r"did not answer within 0\.5 s"):
-            await challenged(http_settings(f"http://127.0.0.1:{port}/mcp"))
+            await request_challenge(http_settings(f"http://127.0.0.1:{port}/mcp"))
         tasks.cancel_scope.cancel()

@@ -18,7 +18,7 @@ import httpx2
 from toolcrib.auth.bearers import Bearer
 from toolcrib.auth.challenges import Challenge, challenge_of
 from toolcrib.auth.fetching import FETCH_S, is_in_private_network, is_shown, open_fetcher
-from toolcrib.auth.oauth import Driven, Person, Run, auth_of, person_provider, server_address
+from toolcrib.auth.oauth import Grant, Person, Run, auth_of, person_provider, server_address
 from toolcrib.auth.store import LoginEntry
 from toolcrib.base.errors import LoginFailed, ToolcribError
 from toolcrib.base.text import one_line, sanitize, truncate
@@ -30,7 +30,7 @@ _TEXT_MAX = 200
 
 def state_of(address: str) -> str:
     """Return the ``state`` in the authorization URL ``address``; empty if it has none."""
-    return _first(urlsplit(address).query, "state")
+    return _parameter(urlsplit(address).query, "state")
 
 
 def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
@@ -40,17 +40,17 @@ def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
         LoginFailed: the authorization was denied.
 
     """
-    if not state or not secrets.compare_digest(_first(query, "state").encode(), state.encode()):
+    if not state or not secrets.compare_digest(_parameter(query, "state").encode(), state.encode()):
         return None
-    if error := _first(query, "error"):
-        said = truncate(one_line(sanitize(_first(query, "error_description"))), _TEXT_MAX)
+    if error := _parameter(query, "error"):
+        said = truncate(one_line(sanitize(_parameter(query, "error_description"))), _TEXT_MAX)
         word = truncate(one_line(sanitize(error)), _TEXT_MAX)
         raise LoginFailed(f"the login was denied: {word}{f' ({said})' if said else ''}")
-    code = _first(query, "code")
-    return AuthorizationCodeResult(code=code, state=state, iss=_first(query, "iss") or None) if code else None
+    code = _parameter(query, "code")
+    return AuthorizationCodeResult(code=code, state=state, iss=_parameter(query, "iss") or None) if code else None
 
 
-def _first(query: str, name: str) -> str:
+def _parameter(query: str, name: str) -> str:
     try:
         return parse_qs(query, max_num_fields=50).get(name, [""])[0]
     except ValueError:
@@ -101,7 +101,7 @@ class Listener:
         async with stream, self._room:
             try:
                 with anyio.move_on_after(_HEAD_S):
-                    status, text = self._taken(await _head(stream))
+                    status, text = self._handle(await _head(stream))
                     page = _PAGE.format(text=text).encode()
                     head = f"HTTP/1.1 {status}\r\n{_HEADERS}content-length: {len(page)}\r\n\r\n"
                     await stream.send(head.encode() + page)
@@ -111,7 +111,7 @@ class Listener:
                 if self._result is not None:
                     self._answered.set()  # once the browser has its page
 
-    def _taken(self, head: str) -> tuple[str, str]:
+    def _handle(self, head: str) -> tuple[str, str]:
         """Return the status and text of the reply to a request; store the response, if it is the expected one."""
         first, *fields = head.split("\r\n")
         method, _, rest = first.partition(" ")
@@ -178,7 +178,7 @@ _INITIALIZE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class LoginPrompt:
     """The ways to reach a person: ``show`` is called with a URL to open, and where the response will arrive.
 
     ``paste`` is called with the authorization URL, and returns the response that the person enters manually; the
@@ -190,7 +190,7 @@ class Ask:
     scope: str = ""
 
 
-async def challenged(server: ServerSettings, bearer: Bearer | None = None) -> tuple[Challenge, bool]:
+async def request_challenge(server: ServerSettings, bearer: Bearer | None = None) -> tuple[Challenge, bool]:
     """Return a server's response to a request without a token or with ``bearer``, and whether it requests a login.
 
     Raises:
@@ -224,7 +224,7 @@ async def challenged(server: ServerSettings, bearer: Bearer | None = None) -> tu
     return challenge, True
 
 
-async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge, ask: Ask) -> Driven:
+async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge, prompt: LoginPrompt) -> Grant:
     """Let a person log in, and return the login, which is stored by then.
 
     Raises:
@@ -237,17 +237,17 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
     known = [uri.port for uri in (login.client and login.client.redirect_uris) or () if uri.port]
     ports = (auth.redirect_port,) if auth.redirect_port else (*known[:1], 0)
     wanted = challenge.asking_for(auth.scopes)
-    if ask.scope:
+    if prompt.scope:
         # Previously granted scopes are requested again if there is a login (SEP-2350); else those named by the server.
         status = HTTPStatus.FORBIDDEN if login.tokens else HTTPStatus.UNAUTHORIZED
-        wanted = replace(wanted, status=status).asking_for((*wanted.scope.split(), *ask.scope.split()))
+        wanted = replace(wanted, status=status).asking_for((*wanted.scope.split(), *prompt.scope.split()))
     async with (
         listening(*ports) as listener,
         open_fetcher(allows_private=await is_in_private_network(server_address(server), challenge.peer)) as fetcher,
     ):
-        provider = person_provider(server, entry, _Asked(listener, ask).person)
+        provider = person_provider(server, entry, _PromptedLogin(listener, prompt).person)
         try:
-            driven: Driven | ToolcribError = await Run(provider, fetcher, registers=True).go(wanted)
+            driven: Grant | ToolcribError = await Run(provider, fetcher, registers=True).authorize(wanted)
         except ToolcribError as error:  # an error from inside the listener would be wrapped in a group
             driven = error
     if isinstance(driven, ToolcribError):
@@ -256,13 +256,13 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
     return driven
 
 
-class _Asked:
+class _PromptedLogin:
     """One login request to a person."""
 
-    def __init__(self, listener: Listener, ask: Ask) -> None:
-        self._listener, self._ask = listener, ask
+    def __init__(self, listener: Listener, prompt: LoginPrompt) -> None:
+        self._listener, self._prompt = listener, prompt
         self._address, self._until = "", math.inf
-        self.person = Person(listener.redirect_uri, self._show, self._answer, ask.scope)
+        self.person = Person(listener.redirect_uri, self._show, self._answer, prompt.scope)
 
     async def _show(self, address: str) -> None:
         if not is_shown(address):
@@ -270,12 +270,14 @@ class _Asked:
         self._address = address
         self._listener.expect(address)
         self._until = anyio.current_time() + PERSON_S
-        await self._in_time(partial(self._ask.show, address, self._listener.redirect_uri))
+        await self._in_time(partial(self._prompt.show, address, self._listener.redirect_uri))
 
     async def _answer(self) -> AuthorizationCodeResult:
-        if self._ask.paste is None:
+        if self._prompt.paste is None:
             return await self._in_time(self._listener.answer)
-        return await self._in_time(partial(_first_of, self._listener.answer, partial(self._ask.paste, self._address)))
+        return await self._in_time(
+            partial(_first_of, self._listener.answer, partial(self._prompt.paste, self._address))
+        )
 
     async def _in_time(self, step: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for a step by the person.

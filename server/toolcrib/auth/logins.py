@@ -34,7 +34,7 @@ class Logins:
             return None
         bearer = self._bearers.get(server.key)
         if bearer is None or bearer.server.target != server.target or bearer.server.options.auth != server.options.auth:
-            bearer = self._bearers[server.key] = await anyio.to_thread.run_sync(self._made, server)
+            bearer = self._bearers[server.key] = await anyio.to_thread.run_sync(self._new_bearer, server)
         await bearer.load()
         return bearer
 
@@ -59,36 +59,36 @@ class Logins:
         await log_in(show)
 
     def _flow(self, server: ServerSettings, challenge: "Challenge | None") -> Callable[[Show], Awaitable[None]]:
-        from toolcrib.auth.flow import Ask, challenged, log_in  # noqa: PLC0415 - see above
+        from toolcrib.auth.flow import LoginPrompt, log_in, request_challenge  # noqa: PLC0415 - see above
 
         # Not the entry of the connections, which detect that it has changed.
-        entry = kept_login(self._folder, server)
+        entry = stored_login(self._folder, server)
 
         async def flow(show: Show) -> None:
-            await log_in(server, entry, challenge or (await challenged(server))[0], Ask(show))
+            await log_in(server, entry, challenge or (await request_challenge(server))[0], LoginPrompt(show))
 
         return flow
 
-    def _made(self, server: ServerSettings) -> "Bearer":
+    def _new_bearer(self, server: ServerSettings) -> "Bearer":
         from toolcrib.auth.bearers import Bearer  # noqa: PLC0415 - see above
 
-        return Bearer(server, kept_login(self._folder, server))
+        return Bearer(server, stored_login(self._folder, server))
 
 
-def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str, JsonObject]:
+def login_facts(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str, JsonObject]:
     """Return the public facts of the logins in ``folder`` to servers, by key. Blocks; uses no keyring."""
     wanted = {(server.key, server.target.public_url) for server in servers if isinstance(server.target, HttpTarget)}
     if not wanted or not folder.is_dir():
         return {}
     from toolcrib.auth.keyring import NoKeyring  # noqa: PLC0415
     from toolcrib.auth.records import login_json  # noqa: PLC0415
-    from toolcrib.auth.store import Keeper  # noqa: PLC0415 - see above
+    from toolcrib.auth.store import TokenStore  # noqa: PLC0415 - see above
 
-    records = (each for each in Keeper(folder, NoKeyring()).facts() if (each.entry, each.server) in wanted)
-    return {record.entry: told for record in records if (told := login_json(record))}
+    records = (each for each in TokenStore(folder, NoKeyring()).records() if (each.entry, each.server) in wanted)
+    return {record.entry: facts for record in records if (facts := login_json(record))}
 
 
-def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
+def stored_login(folder: Path, server: ServerSettings) -> "LoginEntry":
     """Return the login to a server stored in ``folder``, or in the system's keyring. Nothing is read yet."""
     from toolcrib.auth.keyring import SystemKeyring  # noqa: PLC0415 - see above
     from toolcrib.auth.store import TokenStore  # noqa: PLC0415

@@ -56,7 +56,7 @@ def auth_of(server: ServerSettings) -> AuthSection:
     return server.options.auth or AuthSection()
 
 
-class Kept:
+class OAuthStorage:
     """The SDK's protocol ``TokenStorage``: a stored login, overridden by the config.
 
     ``redirect_uri`` is where responses of the current login arrive: a registration for another URI cannot be used for
@@ -129,8 +129,8 @@ class _ByPerson(OAuthClientProvider):
     """Lets a person log in."""
 
     async def _perform_authorization(self) -> httpx2.Request:
-        demand_addresses(self.context)
-        settle_method(self.context)
+        require_known_endpoints(self.context)
+        choose_client_authentication(self.context)
         return await super()._perform_authorization()
 
 
@@ -143,10 +143,10 @@ class _ByRefresh(OAuthClientProvider):
     issuer = ""
 
     async def _perform_authorization(self) -> httpx2.Request:
-        settle_method(self.context)
+        choose_client_authentication(self.context)
         if not self.context.can_refresh_token():
             raise LoginRefused("there is no refresh token", is_final=False)
-        demand_addresses(self.context)
+        require_known_endpoints(self.context)
         self._demand_issuer()
         return await self._refresh_token()
 
@@ -165,7 +165,7 @@ def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -
     return _ByPerson(
         server_url=server_address(server),
         client_metadata=_metadata(AnyUrl(person.redirect_uri)),
-        storage=Kept(server, entry, redirect_uri=person.redirect_uri, scope=person.scope, renews=False),
+        storage=OAuthStorage(server, entry, redirect_uri=person.redirect_uri, scope=person.scope, renews=False),
         redirect_handler=person.show,
         callback_handler=person.answer,
         client_metadata_url=auth_of(server).client_metadata_url,
@@ -177,7 +177,7 @@ def renewing_provider(server: ServerSettings, entry: LoginEntry, issuer: str) ->
     provider = _ByRefresh(
         server_url=server_address(server),
         client_metadata=_metadata(None),
-        storage=Kept(server, entry, renews=True),
+        storage=OAuthStorage(server, entry, renews=True),
         client_metadata_url=auth_of(server).client_metadata_url,
     )
     provider.issuer = issuer
@@ -198,7 +198,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
         SignedJWTParameters,
     )
 
-    auth, url, kept = auth_of(server), server_address(server), Kept(server, entry, renews=False)
+    auth, url, kept = auth_of(server), server_address(server), OAuthStorage(server, entry, renews=False)
     scope = " ".join(auth.scopes) or None
     assert auth.client_id is not None
     with warnings.catch_warnings():
@@ -242,7 +242,7 @@ def _configured(auth: AuthSection, redirect_uri: str) -> OAuthClientInformationF
     )
 
 
-def demand_addresses(context: OAuthContext) -> None:
+def require_known_endpoints(context: OAuthContext) -> None:
     """Raise if the SDK would treat the server's own origin as the authorization server although it is elsewhere.
 
     The SDK does so if that server's metadata is unavailable (as in the protocol of 2025-03-26), and would send the
@@ -259,7 +259,7 @@ def demand_addresses(context: OAuthContext) -> None:
         raise LoginFailed(f"{named.host} does not tell its addresses now, so nothing is asked of it")
 
 
-def settle_method(context: OAuthContext) -> None:
+def choose_client_authentication(context: OAuthContext) -> None:
     """Choose the client authentication method, if none is configured, from those the authorization server supports."""
     client, metadata = context.client_info, context.oauth_metadata
     if client is None or client.token_endpoint_auth_method is not None:
@@ -303,7 +303,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     if login.tokens is None or not login.record.issuer:
         return False
     context = renewing_provider(server, entry, login.record.issuer).context
-    context.client_info = await Kept(server, entry, renews=False).get_client_info()
+    context.client_info = await OAuthStorage(server, entry, renews=False).get_client_info()
     try:
         context.oauth_metadata = await _server_metadata(server, login.record.issuer, fetcher)
     except (OAuthFlowError, ValidationError):
@@ -311,7 +311,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     metadata = context.oauth_metadata
     if metadata is None or metadata.revocation_endpoint is None or context.client_info is None:
         return False
-    settle_method(context)
+    choose_client_authentication(context)
     tokens = {"refresh_token": login.tokens.refresh_token, "access_token": login.tokens.access_token}
     for kind, token in tokens.items():
         if token:
@@ -348,7 +348,7 @@ _AGAIN_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class Grant:
     """The result of a run: the token for the server, its account if known, and its issuer."""
 
     token: str
@@ -364,7 +364,7 @@ class Run:
         self._last: httpx2.Response | None = None
         self._account = ""
 
-    async def go(self, challenge: Challenge) -> Driven:
+    async def authorize(self, challenge: Challenge) -> Grant:
         """Return a token in answer to a challenge; it is stored by then.
 
         Raises:
@@ -377,15 +377,15 @@ class Run:
         probe = httpx2.Request("POST", self._provider.context.server_url)
         try:
             async with aclosing(self._provider.async_auth_flow(probe)) as flow:
-                return await self._through(flow, probe, challenge)
+                return await self._drive(flow, probe, challenge)
         except LoginFailed:
             raise
         except (OAuthFlowError, ValueError, httpx2.InvalidURL) as error:
             raise self._failure(error) from None
 
-    async def _through(
+    async def _drive(
         self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], probe: httpx2.Request, challenge: Challenge
-    ) -> Driven:
+    ) -> Grant:
         outgoing = await anext(flow)
         if outgoing is not probe:  # it renews before a request; here a challenge comes first
             raise LoginFailed(
@@ -396,18 +396,18 @@ class Run:
         for _ in range(_REQUESTS_MAX):
             if outgoing is probe:
                 token = probe.headers.get("authorization", "").removeprefix("Bearer ")
-                return Driven(token, self._account, self._issuer())
+                return Grant(token, self._account, self._issuer())
             # The response may contain the only valid refresh token, so a cancelled caller still waits for it: for one
             # response, which has a deadline, and for storing it.
             with anyio.CancelScope(shield=_asks_for_token(outgoing)):
-                outgoing = await flow.asend(await self._answer(outgoing))
+                outgoing = await flow.asend(await self._fetch(outgoing))
         raise LoginFailed("the authorization server leads from one address to the next")
 
-    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+    async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "POST" and not _asks_for_token(request) and not self._registers:
             raise LoginRefused("the authorization server has changed", is_final=False)
         if request.method == "POST":
-            demand_addresses(self._provider.context)
+            require_known_endpoints(self._provider.context)
         self._last = None
         response = self._last = await self._fetcher.fetch(request)
         if _asks_for_token(request):
@@ -506,7 +506,7 @@ async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challeng
         run = Run(provider, fetcher, registers=False)
         try:
             with anyio.fail_after(PREPARING_S):
-                driven = await run.go(challenge.asking_for(auth.scopes))
+                driven = await run.authorize(challenge.asking_for(auth.scopes))
         except TimeoutError:
             raise LoginFailed(f"its authorization server was not found within {PREPARING_S:g} s") from None
     if is_machine:

@@ -7,7 +7,7 @@ from os import close
 from pathlib import Path
 
 from toolcrib.auth.keyring import Keyring
-from toolcrib.auth.store import KeptFile, kept_in_keyring
+from toolcrib.auth.store import LockedFile, name_in_keyring
 from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.config.paths import SECRETS, TOKENS
 from toolcrib.config.variables import FILE_MAX_BYTES, SECRET_NAME
@@ -75,8 +75,8 @@ class SecretStore:
                 file.remove()
         return bool(found)
 
-    def _file(self, name: str, ending: str) -> KeptFile:
-        return KeptFile(self._folder / f"{name}{ending}")
+    def _file(self, name: str, ending: str) -> LockedFile:
+        return LockedFile(self._folder / f"{name}{ending}")
 
     def _given(self, name: str, ending: str) -> GivenSecret:
         if ending == IN_KEYRING:
@@ -88,7 +88,7 @@ class SecretStore:
 
 
 @contextmanager
-def _alone(file: KeptFile) -> Generator[KeptFile]:
+def _alone(file: LockedFile) -> Generator[LockedFile]:
     try:
         lock = file.lock()
         if lock is None:
@@ -116,5 +116,5 @@ def _names(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         if file.parent.name == SECRETS and file.suffix == IN_KEYRING:
             yield file.stem
-        elif file.parent.name == TOKENS and (name := kept_in_keyring(file)):
+        elif file.parent.name == TOKENS and (name := name_in_keyring(file)):
             yield name

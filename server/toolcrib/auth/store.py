@@ -1,7 +1,4 @@
-"""Stored logins as the SDK's OAuth client requests them: shared by processes, refreshed by one at a time.
-
-See ADR 41.
-"""
+"""Stores logins in private files or the keyring, for several processes at once; one refreshes one at a time (ADR 41)."""
 
 import hashlib
 import json
@@ -40,7 +37,7 @@ Stamp = tuple[int, int, int]
 """Identifies the content of a file: inode, time and size."""
 
 
-class KeptFile:
+class LockedFile:
     """A file with a lock and a draft of its next content beside it. All of it blocks."""
 
     def __init__(self, path: Path) -> None:
@@ -63,6 +60,7 @@ class KeptFile:
 
         """
         try:
+            # Without waiting: opening a pipe that somebody put here would block.
             descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
         except FileNotFoundError:
             return None
@@ -96,12 +94,12 @@ class KeptFile:
         finally:
             os.close(descriptor)
         self._draft.replace(self.path)
-        _sync_folder(self.path.parent)
+        _sync_folder(self.path.parent)  # the renaming is durable only when the folder is
         stamp = self.stamp()
         assert stamp is not None
         return stamp
 
-    def take_room(self) -> None:
+    def reserve_space(self) -> None:
         """Reserve disk space for the next content, so that a full disk is detected in time.
 
         Raises:
@@ -111,7 +109,7 @@ class KeptFile:
         descriptor = self._open_draft()
         try:
             _write_all(descriptor, bytes(_ROOM))
-            os.fsync(descriptor)
+            os.fsync(descriptor)  # until then, a file system may promise the same block twice
         finally:
             os.close(descriptor)
 
@@ -195,22 +193,34 @@ _FILES_MAX = 1000
 _LOG_IN_AGAIN = "log in again"
 
 
-class Keeper:
-    """Reads and writes stored logins. All of it blocks.
+class TokenStore:
+    """The stored logins of one config, in ``folder``. All but :meth:`facts` blocks.
 
     If there is a ``keyring`` it has the secrets, and files contain none of them.
     """
 
-    def __init__(self, folder: Path, keyring: Keyring) -> None:
-        self._folder, self._keyring = folder, keyring
+    def __init__(self, folder: Path, keyring: Keyring, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._keyring, self.clock = folder, keyring, clock
 
-    def file(self, server_url: str, entry: str) -> KeptFile:
+    def entry(self, server_url: str, entry_name: str, learned: Learned | None = None) -> "LoginEntry":
+        """Return the login of one entry of ``mcpServers``. Nothing is read yet.
+
+        Its secrets are added to ``learned`` before anybody can use them, so that they are redacted everywhere.
+        """
+        return LoginEntry(self, server_url, entry_name, learned or Learned())
+
+    async def facts(self) -> list[Record]:
+        """Return the public facts of all stored logins."""
+        found = await anyio.to_thread.run_sync(lambda: list(self.records()))
+        return [replace(record, tokens=None, client=None) for record in found]
+
+    def file(self, server_url: str, entry: str) -> LockedFile:
         """Return the file of one entry at one server: another URL is another login."""
         readable = _UNREADABLE.sub("-", entry).strip("-")[:40] or "server"
         digest = hashlib.sha256(json.dumps([server_url, entry]).encode()).hexdigest()[:16]
-        return KeptFile(self._folder / f"{readable}-{digest}{_FILE}")
+        return LockedFile(self._folder / f"{readable}-{digest}{_FILE}")
 
-    def read(self, file: KeptFile, blank: Record) -> tuple[Record, Stamp | None]:
+    def read(self, file: LockedFile, blank: Record) -> tuple[Record, Stamp | None]:
         """Return the stored record and the stamp of its content; ``blank`` if there is none.
 
         A damaged file counts as none, and the record says so.
@@ -231,7 +241,7 @@ class Keeper:
             return replace(blank, problem=f"{file.path} belongs to another server, so {_LOG_IN_AGAIN}"), stamp
         return (self._from_keyring(file, record) if record.is_in_keyring else record), stamp
 
-    def write(self, file: KeptFile, record: Record) -> Stamp:
+    def write(self, file: LockedFile, record: Record) -> Stamp:
         """Store a record, replacing the previous one atomically.
 
         Raises:
@@ -244,7 +254,7 @@ class Keeper:
         except OSError as error:
             raise StoreError(f"{file.path} cannot be written: {error.strerror or error}") from error
 
-    def remove(self, file: KeptFile) -> bool:
+    def remove(self, file: LockedFile) -> bool:
         """Delete the stored record, and return whether there was one.
 
         Raises:
@@ -252,40 +262,37 @@ class Keeper:
 
         """
         if self._keyring.is_usable():
-            self._keyring.delete(_name_of(file))
+            self._keyring.delete(_keyring_name(file))
         try:
             return file.remove()
         except OSError as error:
             raise StoreError(f"{file.path} cannot be removed: {error.strerror or error}") from error
 
-    def facts(self) -> Iterator[Record]:
-        """Yield the public facts of each stored login, without using the keyring; damaged ones are skipped."""
+    def records(self) -> Iterator[Record]:
+        """Yield what the file of each stored login holds, without using the keyring; damaged files are skipped."""
         for path in sorted(self._folder.glob(f"*{_FILE}"))[:_FILES_MAX]:
             with suppress(OSError, ValueError):
-                if content := KeptFile(path).read():
+                if content := LockedFile(path).read():
                     yield decoded(content[0])
 
-    def _from_keyring(self, file: KeptFile, facts: Record) -> Record:
+    def _from_keyring(self, file: LockedFile, facts: Record) -> Record:
         """Return the record in the keyring, which is written before the file and may be newer."""
-        nothing = Record(facts.entry, facts.server, is_in_keyring=True)
         try:
-            if not self._keyring.is_usable():
-                reason = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
-                return replace(nothing, problem=reason)
-            text = self._keyring.get(_name_of(file))
-            record = decoded(text or "")
+            if self._keyring.is_usable():
+                return replace(decoded(self._keyring.get(_keyring_name(file)) or ""), is_in_keyring=True)
+            problem = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
         except StoreError as error:
-            return replace(nothing, problem=str(error))
+            problem = str(error)
         except ValueError:
-            return replace(nothing, problem=f"the system's keyring does not have the login, so {_LOG_IN_AGAIN}")
-        return replace(record, is_in_keyring=True)
+            problem = f"the system's keyring does not have the login, so {_LOG_IN_AGAIN}"
+        return Record(facts.entry, facts.server, is_in_keyring=True, problem=problem)
 
-    def _is_in_keyring(self, file: KeptFile, record: Record) -> bool:
+    def _is_in_keyring(self, file: LockedFile, record: Record) -> bool:
         """Store the secrets in the keyring, if there is one that accepts them: otherwise they go into the file."""
         try:
             if not self._keyring.is_usable():
                 return False
-            self._keyring.set(_name_of(file), encoded(record, with_secrets=True))
+            self._keyring.set(_keyring_name(file), encoded(record, with_secrets=True))
         except StoreError as error:
             # A provider's tokens can often not be issued again, so a failing keyring must not lose them.
             _log.warning("%s; the login to %s is stored in a private file instead", error, record.entry)
@@ -293,31 +300,26 @@ class Keeper:
         return True
 
 
-def blank_record(server_url: str, entry: str) -> Record:
-    """Return the record of a server without a login."""
-    return Record(entry, HttpTarget(server_url, {}).public_url)
-
-
-def _name_of(file: KeptFile) -> str:
-    """Return the name of a record in the keyring: it cannot collide with a secret named in a config."""
+def _keyring_name(file: LockedFile) -> str:
+    # The names of secrets in a config have no slash, so none of them is the name of a login.
     return f"login/{file.path.stem}"
 
 
-def kept_in_keyring(path: Path) -> str | None:
+def name_in_keyring(path: Path) -> str | None:
     """Return the name of a file's record in the keyring; None if it is not there, or unknown."""
-    file = KeptFile(path)
+    file = LockedFile(path)
     with suppress(OSError, ValueError):
         content = file.read()
         if content and decoded(content[0]).is_in_keyring:
-            return _name_of(file)
+            return _keyring_name(file)
     return None
 
 
 _T = TypeVar("_T")
 
-PATIENCE_S = 60.0
+LOCK_WAIT_S = 60.0
 """How long to wait while another process renews a login, in seconds: longer than that may take
-(``renewing.PREPARING_S``, one token request, and storing its response).
+(``oauth.PREPARING_S``, one token request, and storing its response).
 """
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.1
 _LASTS_MAX_S = 10 * 365 * 86_400
@@ -341,25 +343,6 @@ class Login:
         return self.record.expires_at
 
 
-class TokenStore:
-    """The stored logins of one config, in ``folder``; the secrets in the ``keyring``, if that can be used."""
-
-    def __init__(self, folder: Path, keyring: Keyring, *, clock: Callable[[], float] = time.time) -> None:
-        self._keeper, self._clock = Keeper(folder, keyring), clock
-
-    def entry(self, server_url: str, entry_name: str, learned: Learned | None = None) -> "LoginEntry":
-        """Return the login of one entry of ``mcpServers``. Nothing is read yet.
-
-        Its secrets are added to ``learned`` before anybody can use them, so that they are redacted everywhere.
-        """
-        return LoginEntry(self._keeper, server_url, entry_name, self._clock, learned or Learned())
-
-    async def facts(self) -> list[Record]:
-        """Return the public facts of all stored logins."""
-        found = await anyio.to_thread.run_sync(lambda: list(self._keeper.facts()))
-        return [replace(record, tokens=None, client=None) for record in found]
-
-
 class LoginEntry:
     """The login of one entry: the SDK's ``TokenStorage``, and further data.
 
@@ -367,24 +350,19 @@ class LoginEntry:
     change the login at any time: each read returns the current state.
     """
 
-    def __init__(
-        self, keeper: Keeper, server_url: str, name: str, clock: Callable[[], float], learned: Learned
-    ) -> None:
-        self._keeper, self._clock, self._learned = keeper, clock, learned
-        self._file, self._blank = keeper.file(server_url, name), blank_record(server_url, name)
+    def __init__(self, store: TokenStore, server_url: str, name: str, learned: Learned) -> None:
+        self._store, self._learned = store, learned
+        self._file = store.file(server_url, name)
+        self._blank = Record(name, HttpTarget(server_url, {}).public_url)
+        self.secrets: tuple[str, ...] = ()
+        """The secrets of what was last read or set."""
         self._seen: Stamp | None = None
-        self._secrets: tuple[str, ...] = ()
         self._writing = anyio.Lock()
         self._is_held = False
 
     def __repr__(self) -> str:
         """Name the entry; never its contents."""
         return f"LoginEntry({self._blank.entry!r})"
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Return the secrets of what was last read or set."""
-        return self._secrets
 
     async def read(self) -> Login:
         """Return the stored login. A damaged one counts as none, and is logged once."""
@@ -399,7 +377,7 @@ class LoginEntry:
         login = await self.read()
         if login.tokens is None or login.expires_at is None:
             return login.tokens
-        left = max(0, int(login.expires_at - self._clock()))
+        left = max(0, int(login.expires_at - self._store.clock()))
         return login.tokens.model_copy(update={"expires_in": left})
 
     async def set_tokens(self, tokens: OAuthToken, client: OAuthClientInformationFull | None = None) -> None:
@@ -411,7 +389,7 @@ class LoginEntry:
             StoreError: they cannot be stored.
 
         """
-        now, lasts = self._clock(), tokens.expires_in
+        now, lasts = self._store.clock(), tokens.expires_in
         received = tokens.model_dump(mode="json", exclude_none=True)
 
         def changed(before: Record) -> Record:
@@ -446,8 +424,8 @@ class LoginEntry:
             StoreError: it cannot be stored.
 
         """
-        told = {name: text for name, text in (("account", account), ("issuer", issuer)) if text is not None}
-        await self._change(lambda before: replace(before, **told))
+        given = {name: text for name, text in (("account", account), ("issuer", issuer)) if text is not None}
+        await self._change(lambda before: replace(before, **given))
 
     async def forget_tokens(self) -> None:
         """Delete the tokens, which are no longer accepted; the registration stays.
@@ -466,55 +444,53 @@ class LoginEntry:
             StoreError: it cannot be deleted.
 
         """
-        return await self._alone(self._forget)
+        return await self._exclusively(self._forget)
 
     @asynccontextmanager
-    async def refreshing(self, patience_s: float = PATIENCE_S) -> AsyncGenerator[Login]:
+    async def refreshing(self, timeout_s: float = LOCK_WAIT_S) -> AsyncGenerator[Login]:
         """Renew the login while no other process does; yields the stored login, which may just have been renewed.
 
         Disk space for the response is reserved first. The lock ends with this block, or with the process.
 
         Raises:
-            StoreError: another process holds the lock for longer than ``patience_s``, or nothing can be stored here.
+            StoreError: another process holds the lock for longer than ``timeout_s``, or nothing can be stored here.
 
         """
-        descriptor = await self._locked(patience_s)
+        descriptor = await self._lock(timeout_s)
         try:
-            await self._off_the_loop(self._file.take_room)
+            await self._off_the_loop(self._file.reserve_space)
             self._is_held = True
             yield await self.read()
         finally:
-            with _to_the_end():
+            with _shielded():
                 async with self._writing:
                     self._is_held = False
-                    await anyio.to_thread.run_sync(self._released, descriptor)
+                    await anyio.to_thread.run_sync(self._release, descriptor)
 
     async def _change(self, change: Callable[[Record], Record]) -> None:
-        await self._alone(lambda: self._rewrite(change))
+        await self._exclusively(lambda: self._rewrite(change))
 
-    async def _alone(self, work: Callable[[], _T]) -> _T:
+    async def _exclusively(self, work: Callable[[], _T]) -> _T:
         """Run ``work`` under the lock against other tasks and processes. It is completed even on cancellation."""
-        with _to_the_end():
-            return await self._in_turn(work)
+        with _shielded():
+            async with self._writing:
+                if self._is_held:  # by `refreshing`, whose block stores what it was given
+                    return await self._off_the_loop(work)
+                descriptor = await self._lock(LOCK_WAIT_S)
+                try:
+                    return await self._off_the_loop(work)
+                finally:
+                    await anyio.to_thread.run_sync(self._release, descriptor)
 
-    async def _in_turn(self, work: Callable[[], _T]) -> _T:
-        async with self._writing:
-            if self._is_held:
-                return await self._off_the_loop(work)
-            descriptor = await self._locked(PATIENCE_S)
-            try:
-                return await self._off_the_loop(work)
-            finally:
-                await anyio.to_thread.run_sync(self._released, descriptor)
-
-    async def _locked(self, patience_s: float) -> int:
+    async def _lock(self, timeout_s: float) -> int:
+        # Polled, because a thread that blocks in flock() cannot be cancelled.
         pause = _FIRST_PAUSE_S
-        with anyio.move_on_after(patience_s):
+        with anyio.move_on_after(timeout_s):
             while (descriptor := await self._off_the_loop(self._file.lock)) is None:
                 await anyio.sleep(pause)
                 pause = min(pause * 2, _LAST_PAUSE_S)
             return descriptor
-        raise StoreError(f"another toolcrib has been refreshing the login to {self._blank.entry} for {patience_s:g} s")
+        raise StoreError(f"another toolcrib has been refreshing the login to {self._blank.entry} for {timeout_s:g} s")
 
     async def _off_the_loop(self, work: Callable[[], _T]) -> _T:
         try:
@@ -524,42 +500,39 @@ class LoginEntry:
             raise StoreError(f"the login to {self._blank.entry} cannot be stored: {reason}") from error
 
     def _registered(self, before: Record, client: OAuthClientInformationFull) -> Record:
+        # Tokens belong to the client and the issuer that they were issued by: they go with either.
         if (before.client or {}).get("client_id") != client.client_id or before.issuer != (client.issuer or ""):
             before = self._blank
         return replace(before, client=client.model_dump(mode="json", exclude_none=True), issuer=client.issuer or "")
 
     def _rewrite(self, change: Callable[[Record], Record]) -> None:
-        record = replace(change(self._read()), saved_at=self._clock(), problem="")
+        record = replace(change(self._read()), saved_at=self._store.clock(), problem="")
         self._learned.add(record.secrets)
-        record = self._fit_to_be_told(record)
-        self._seen = self._keeper.write(self._file, record)
-        self._secrets = record.secrets
-
-    def _fit_to_be_told(self, record: Record) -> Record:
-        """Return a record whose provider-supplied facts do not contain its secrets."""
+        # The facts are shown to people; a provider may repeat a secret in them.
         clean = self._learned.clean
-        told = {"scope": clean(record.scope), "account": clean(record.account), "issuer": clean(record.issuer)}
-        return replace(record, **told)
+        record = replace(record, scope=clean(record.scope), account=clean(record.account), issuer=clean(record.issuer))
+        self._seen = self._store.write(self._file, record)
+        self.secrets = record.secrets
 
     def _read(self) -> Record:
-        record, stamp = self._keeper.read(self._file, self._blank)
+        record, stamp = self._store.read(self._file, self._blank)
         if record.problem and stamp != self._seen:
             _log.warning("%s: %s", record.entry, record.problem)
         self._learned.add(record.secrets)
-        self._seen, self._secrets = stamp, record.secrets
+        self._seen, self.secrets = stamp, record.secrets
         return record
 
     def _forget(self) -> bool:
-        self._seen, self._secrets = None, ()
-        return self._keeper.remove(self._file)
+        self._seen, self.secrets = None, ()
+        return self._store.remove(self._file)
 
-    def _released(self, descriptor: int) -> None:
+    def _release(self, descriptor: int) -> None:
         self._file.discard_draft()
         os.close(descriptor)
 
 
 @contextmanager
-def _to_the_end() -> Generator[None]:
+def _shielded() -> Generator[None]:
     """Continue if the caller is cancelled: the answer must be stored, and the lock released."""
     with anyio.CancelScope(shield=True):
         yield

@@ -172,14 +172,14 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
 
 def _logins(target: Path, drafted: "Draft") -> Logins:
     """Return what may be told of the login to each drafted server that takes one, by its key."""
-    from toolcrib.auth.logins import logins_told
+    from toolcrib.auth.logins import login_facts
     from toolcrib.config.settings import HttpTarget
 
     settings: Settings | None = None
     if target.exists():
         with suppress(ConfigError):  # what is wrong with it is told by `config check`
             settings = load_settings(target)
-    told: Logins = logins_told(settings.tokens_dir, settings.servers.values()) if settings else {}
+    told: Logins = login_facts(settings.tokens_dir, settings.servers.values()) if settings else {}
     logins: dict[str, JsonObject | None] = {}
     for server in drafted.servers:
         known = settings.servers.get(server.key) if settings and server.known else None

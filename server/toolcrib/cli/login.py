@@ -1,12 +1,10 @@
-"""``toolcrib login`` and ``toolcrib logout``: logs in to servers, and out again.
+"""``toolcrib login`` and ``toolcrib logout``: shows a person the URL of a login, and takes the answer (R272).
 
-Knows how a person at this machine is shown a URL and gives an answer (R272); never knows what a login consists of.
 The only module that opens the person's browser: with http and https URLs only, without a shell.
 """
 
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -19,9 +17,8 @@ from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, loa
 from toolcrib.cli.servers import tried
 
 if TYPE_CHECKING:
-    from toolcrib.auth.flow import Ask
+    from toolcrib.auth.flow import LoginPrompt
     from toolcrib.auth.records import Record
-    from toolcrib.auth.store import LoginEntry
     from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
@@ -30,11 +27,6 @@ NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The se
 
 _PASTES_MAX = 5
 _TYPED_POLL_S = 0.05
-
-Opens = Callable[[str], bool]
-"""Gives an address to the person's browser, and returns whether there is one. Blocks."""
-
-_Asks = Callable[[], "Ask"]
 
 
 def login(
@@ -47,13 +39,13 @@ def login(
 ) -> None:
     """Log in to a server that requires it, in the browser, and list its tools: toolcrib login github."""
     settings = load_settings(config)
-    servers = _meant(settings, name, every=every)
+    servers = _chosen_servers(settings, name, every=every)
     shown: list[JsonObject] = []
     typed = _Typed() if no_browser else None
     for server in servers:
-        shown.append(_one(settings, server, partial(_asking, server.key, scope, typed), every=every))
+        shown.append(_log_in_and_list(settings, server, _prompt(server.key, scope, typed), every=every))
         if not as_json:
-            _tell(shown[-1])
+            _print_outcome(shown[-1])
     if as_json:
         print_json(shown if every else shown[0])
     elif not servers:
@@ -71,7 +63,7 @@ def logout(
     import anyio
 
     settings = load_settings(config)
-    [server] = _meant(settings, name, every=False)
+    [server] = _chosen_servers(settings, name, every=False)
     was_there, is_revoked, why = anyio.run(_end, settings, server)
     if as_json:
         why_not = None if is_revoked or not was_there else why
@@ -84,7 +76,7 @@ def logout(
             print_text(f"They were not revoked: {why}.", error=True)
 
 
-def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[ServerSettings]":
+def _chosen_servers(settings: "Settings", name: str | None, *, every: bool) -> "list[ServerSettings]":
     """Return the servers that a command is about."""
     from toolcrib.config.findings import did_you_mean
 
@@ -104,14 +96,16 @@ def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[Serv
     return [server]
 
 
-def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, every: bool) -> "JsonObject":
+def _log_in_and_list(
+    settings: "Settings", server: "ServerSettings", prompt: "LoginPrompt", *, every: bool
+) -> "JsonObject":
     """Log in to one server, and list it; with ``every`` only where it wants that."""
     import anyio
 
     from toolcrib.auth.records import login_json
 
     try:
-        record = anyio.run(_log_in, settings, server, asking, every)
+        record = anyio.run(_log_in, settings, server, prompts, every)
     except ToolcribError as error:
         return {"server": server.key, "login": None, "tools": None, "failed": str(error)}
     if every and not record.has_tokens:  # it has answered a stranger
@@ -120,7 +114,7 @@ def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, eve
     return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
 
 
-def _tell(shown: "JsonObject") -> None:
+def _print_outcome(shown: "JsonObject") -> None:
     from toolcrib.auth.records import login_text
 
     name, found = shown["server"], shown["login"]
@@ -173,14 +167,12 @@ class _Typed:
                 self._lines.put(line)
 
 
-def _asking(name: str, scope: str, typed: _Typed | None) -> "Ask":
-    import webbrowser
-
-    from toolcrib.auth.flow import Ask
+def _prompt(name: str, scope: str, typed: _Typed | None) -> "LoginPrompt":
+    from toolcrib.auth.flow import LoginPrompt
 
     if typed:
-        return Ask(partial(_show_only, name), partial(_pasted, typed), scope)
-    return Ask(partial(_show_and_open, name, webbrowser.open), scope=scope)
+        return LoginPrompt(partial(_show_only, name), partial(_pasted, typed), scope)
+    return LoginPrompt(partial(_show_and_open, name), scope=scope)
 
 
 async def _show_only(name: str, address: str, redirect_uri: str) -> None:
@@ -191,12 +183,14 @@ async def _show_only(name: str, address: str, redirect_uri: str) -> None:
     )
 
 
-async def _show_and_open(name: str, opens: Opens, address: str, redirect_uri: str) -> None:
+async def _show_and_open(name: str, address: str, redirect_uri: str) -> None:
+    import webbrowser
+
     import anyio.to_thread
 
     print_text(f"To log in to {name}, continue in the browser, which opens this URL:\n\n  {address}\n", error=True)
     # A browser in the terminal ends with the login, or never.
-    has_one = await anyio.to_thread.run_sync(opens, address, abandon_on_cancel=True)
+    has_one = await anyio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
     if not has_one:
         print_text("There is no browser here; use --no-browser and paste the answer.", error=True)
     print_text(f"Waiting for the answer at {redirect_uri}; Ctrl-C cancels.", error=True)
@@ -218,41 +212,39 @@ async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
     raise LoginFailed("no answer was given")
 
 
-async def _log_in(settings: "Settings", server: "ServerSettings", asking: _Asks, only_where_wanted: bool) -> "Record":
+async def _log_in(
+    settings: "Settings", server: "ServerSettings", prompt: "LoginPrompt", only_where_wanted: bool
+) -> "Record":
     from toolcrib.auth.bearers import Bearer
-    from toolcrib.auth.flow import challenged, log_in
+    from toolcrib.auth.flow import log_in, request_challenge
+    from toolcrib.auth.logins import stored_login
 
-    entry = _entry(settings, server)
+    entry = stored_login(settings.tokens_dir, server)
     bearer = Bearer(server, entry)
     if only_where_wanted or bearer.is_machine:
         await bearer.load()
-        _challenge, is_wanted = await challenged(server, bearer)
+        _challenge, is_wanted = await request_challenge(server, bearer)
         if not is_wanted:
             return (await entry.read()).record
-    challenge, _is_wanted = await challenged(server)
-    await log_in(server, entry, challenge, asking())
+    challenge, _is_wanted = await request_challenge(server)
+    await log_in(server, entry, challenge, prompt)
     return (await entry.read()).record
 
 
 async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bool, str]:
     """Return whether there was a login, whether it was revoked, and why not."""
     from toolcrib.auth.fetching import is_in_private_network, open_fetcher
-    from toolcrib.auth.flow import challenged
+    from toolcrib.auth.flow import request_challenge
+    from toolcrib.auth.logins import stored_login
     from toolcrib.auth.oauth import revoked, server_address
 
-    entry = _entry(settings, server)
+    entry = stored_login(settings.tokens_dir, server)
     is_revoked, why = False, "the authorization server does not support revocation"
     try:
-        challenge, _is_wanted = await challenged(server)
+        challenge, _is_wanted = await request_challenge(server)
         is_private = await is_in_private_network(server_address(server), challenge.peer)
         async with open_fetcher(allows_private=is_private) as fetcher:
             is_revoked = await revoked(server, entry, fetcher)
     except ToolcribError as error:
         why = str(error)
     return await entry.forget(), is_revoked, why
-
-
-def _entry(settings: "Settings", server: "ServerSettings") -> "LoginEntry":
-    from toolcrib.auth.logins import kept_login
-
-    return kept_login(settings.tokens_dir, server)

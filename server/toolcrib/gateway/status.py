@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
-from toolcrib.auth.logins import logins_told
+from toolcrib.auth.logins import login_facts
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
 from toolcrib.catalog.failures import KnownFailure
@@ -260,7 +260,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     loaded = await anyio.to_thread.run_sync(parts.loaded)
     logins: Mapping[str, JsonObject] = {}
     if parts.is_owners or session.caller.principal == "local":
-        told = partial(logins_told, parts.settings.tokens_dir, parts.settings.servers.values())
+        told = partial(login_facts, parts.settings.tokens_dir, parts.settings.servers.values())
         logins = await anyio.to_thread.run_sync(told)
     semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
