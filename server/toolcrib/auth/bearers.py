@@ -82,7 +82,8 @@ class Bearer:
         return bool(login.tokens and login.tokens.refresh_token and not challenge.wants_more)
 
     async def _renewed(self, challenge: Challenge) -> bool:
-        renewed = await anyio.to_thread.run_sync(_imported)
+        # In a thread, for its imports: servers that accept their token do not need them.
+        renewed = await anyio.to_thread.run_sync(_import_renewed)
         try:
             token = await renewed(self.server, self.entry, challenge)
         except LoginRefused as error:
@@ -96,11 +97,7 @@ class Bearer:
         return True
 
 
-Renewed = Callable[[ServerSettings, LoginEntry, Challenge], Awaitable[str]]
-
-
-def _imported() -> Renewed:
-    """Return the function that renews logins. Blocks: servers that accept their token do not need its imports."""
+def _import_renewed() -> Callable[[ServerSettings, LoginEntry, Challenge], Awaitable[str]]:
     from toolcrib.auth.oauth import renewed  # noqa: PLC0415 - see above
 
     return renewed

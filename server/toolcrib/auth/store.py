@@ -1,4 +1,4 @@
-"""Stores logins in private files or the keyring, for several processes at once; one refreshes one at a time (ADR 41)."""
+"""Stores logins in private files or the keyring, for several processes at once; one refreshes one at a time, ADR 41."""
 
 import hashlib
 import json

@@ -104,12 +104,13 @@ def _log_in_and_list(
 
     from toolcrib.auth.records import login_json
 
+    nothing: JsonObject = {"server": server.key, "login": None, "tools": None}
     try:
-        record = anyio.run(_log_in, settings, server, prompts, every)
+        record = anyio.run(_log_in, settings, server, prompt, every)
     except ToolcribError as error:
-        return {"server": server.key, "login": None, "tools": None, "failed": str(error)}
-    if every and not record.has_tokens:  # it has answered a stranger
-        return {"server": server.key, "login": None, "tools": None, "failed": ""}
+        return {**nothing, "failed": str(error)}
+    if every and not record.has_tokens:  # it answers without a login
+        return {**nothing, "failed": ""}
     tools, why = tried(settings.config_path, server.key, quiet=True)
     return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
 
