@@ -34,7 +34,7 @@ class SecretStore:
     def __init__(self, folder: Path, keyring: Keyring, environ: Mapping[str, str]) -> None:
         self._folder, self._keyring, self._environ = folder, keyring, environ
 
-    def put(self, name: str, text: str) -> GivenSecret:
+    def save(self, name: str, text: str) -> GivenSecret:
         """Store a secret, replacing any of that name, and return its reference.
 
         Raises:

@@ -1,7 +1,4 @@
-"""The command line. Clients start ``serve``, so it loads nothing that only commands for people need.
-
-Knows which half of the command line is asked for; never knows what a command does.
-"""
+"""The command line. Clients start ``serve``, so that loads nothing that only commands for people need."""
 
 import atexit
 import gc

@@ -12,7 +12,7 @@ import typer
 from toolcrib.base.errors import BadRequest
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import with_skills
-from toolcrib.cli.output import ConfigOption, JsonOption, print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, JsonOption, print_answer, table
 
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject
@@ -38,37 +38,35 @@ def allow(
     if name is None:
         if revoke:
             raise typer.BadParameter("is required with --revoke", param_hint="NAME")
-        _list(with_skills(config, _all), as_json=as_json)
+        _print_list(with_skills(config, _all), as_json=as_json)
         return
-    act = _take_back if revoke else _give
-    approval = with_skills(config, partial(act, name, principal))
-    if as_json:
-        print_json({**_json(approval), "allowed": not revoke})
-    elif revoke:
-        print_text(f"{approval.name} is revoked; you will be asked again.")
-    else:
+    approval = with_skills(config, partial(_revoke if revoke else _approve, name, principal))
+    text = "is revoked; you will be asked again."
+    if not revoke:
         done = "may run" if approval.kind == "tool" else "is returned"
-        print_text(f"{approval.name} {done} without asking, for {principal}, until it changes.")
+        text = f"{done} without asking, for {principal}, until it changes."
+    print_answer({**_json(approval), "allowed": not revoke}, f"{approval.name} {text}", as_json=as_json)
 
 
-async def _give(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
+async def _approve(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
     approval = await skill_use_cases.run(partial(_named, name, principal, skill_use_cases, session))
     confirmations = skill_use_cases.dependencies.confirmations
     await skill_use_cases.run(partial(confirmations.allow, approval))
     return approval
 
 
-async def _take_back(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
-    def take_back() -> "Approval":
+async def _revoke(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
+    def revoke() -> "Approval":
         approvals = skill_use_cases.dependencies.confirmations.approvals
         given = {each.name: each for each, _ in approvals.all() if each.principal == principal}
+        # First by the name as it was allowed: what is gone, or denied by now, can be revoked too.
         known = given.get(name) or given.get(_named(name, principal, skill_use_cases, session).name)
         if known is None:
             raise BadRequest(f"{name} is not allowed for {principal}. `toolcrib allow` lists what is.")
         approvals.take_back(principal, known.name)
         return known
 
-    return await skill_use_cases.run(take_back)
+    return await skill_use_cases.run(revoke)
 
 
 async def _all(skill_use_cases: "SkillUseCases", session: "Session") -> "list[tuple[Approval, float, bool]]":
@@ -117,24 +115,10 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
     )
 
 
-def _list(found: "list[tuple[Approval, float, bool]]", *, as_json: bool) -> None:
-    if as_json:
-        print_json([{**_json(approval), "at": _when(at), "holds": holds} for approval, at, holds in found])
-        return
-    if not found:
-        print_text("Nothing is allowed permanently.")
-        return
-    rows = [
-        (
-            approval.name,
-            approval.kind,
-            approval.principal,
-            _when(at),
-            "" if holds else _CHANGED,
-        )
-        for approval, at, holds in found
-    ]
-    print_text(table(("name", "kind", "for", "since", ""), rows))
+def _print_list(found: "list[tuple[Approval, float, bool]]", *, as_json: bool) -> None:
+    rows = [(each.name, each.kind, each.principal, _when(at), "" if holds else _CHANGED) for each, at, holds in found]
+    text = table(("name", "kind", "for", "since", ""), rows) if found else "Nothing is allowed permanently."
+    print_answer([{**_json(each), "at": _when(at), "holds": holds} for each, at, holds in found], text, as_json=as_json)
 
 
 def _json(approval: "Approval") -> "JsonObject":

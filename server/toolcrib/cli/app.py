@@ -1,7 +1,4 @@
-"""The commands for people, assembled into one command line.
-
-Knows which commands there are; never knows what they do. Loaded only when one of them is asked for.
-"""
+"""Assembles the commands for people into one command line; ``serve`` does not load it."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -42,7 +39,7 @@ _COMMANDS = {
 _GROUPS = {"tools": "tools", "skills": "skills", "index": "index", "config": "config", "secret": "secret"}
 """Commands and groups of them by name, each with the module beside this one that has it, in the order of the help."""
 
-_AS_IT_IS: dict[str, Any] = {
+_RAW_ARGUMENTS: dict[str, Any] = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
     "help_option_names": [],
@@ -63,8 +60,8 @@ def build(wanted: str = "") -> typer.Typer:
         no_args_is_help=True,
     )
     app.callback()(_toolcrib)
-    app.command(context_settings=_AS_IT_IS)(serve)
-    app.command(context_settings=_AS_IT_IS)(demo)
+    app.command(context_settings=_RAW_ARGUMENTS)(serve)
+    app.command(context_settings=_RAW_ARGUMENTS)(demo)
     is_one = wanted in _COMMANDS or wanted in _GROUPS
     for name, place in _COMMANDS.items():
         if name == wanted or not is_one:

@@ -1,7 +1,4 @@
-"""Shell completion: the names of servers and tools.
-
-Knows where names come from; never knows a shell. On any failure it offers nothing and prints nothing.
-"""
+"""Shell completion of the names of servers and tools. On any failure it offers nothing and prints nothing."""
 
 from functools import partial
 from typing import TYPE_CHECKING

@@ -1,7 +1,4 @@
-"""``toolcrib config``: which config file is used, whether it is valid, and the settings it results in.
-
-Knows how settings are shown; never knows how they are read, and never shows a secret.
-"""
+"""``toolcrib config``: which config file is used, whether it is valid, and its settings, with secrets masked."""
 
 from typing import TYPE_CHECKING
 
@@ -15,6 +12,7 @@ from toolcrib.cli.output import (
     JsonOption,
     error_problems,
     load_settings,
+    print_answer,
     print_json,
     print_text,
     problem_json,
@@ -42,8 +40,11 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             raise
         print_json({"ok": False, "source": error.source, "problems": error_problems(error)})
         raise typer.Exit(ExitCode.CONFIG) from None
+    from toolcrib.config.checks import advice
+
     wrong = [*_wrong(settings)]
-    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect, *_advice(settings))
+    written_better = advice(settings.config_path) if settings.config_path is not None else ()
+    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect, *written_better)
     is_ok = not wrong and not any(each.is_mistake for each in (*skipped, *notices))
     if as_json:
         print_json(
@@ -65,14 +66,6 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         warn(notices, "notice")
     if not is_ok:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _advice(settings: "Settings") -> "Iterator[Problem]":
-    """Yield what could be written better."""
-    from toolcrib.config.checks import advice
-
-    if settings.config_path is not None:
-        yield from advice(settings.config_path)
 
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
@@ -104,10 +97,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def path(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print which config file is used, and where the index and the events are kept."""
     shown = _paths_json(load_settings(config))
-    if as_json:
-        print_json(shown)
-        return
-    print_text("\n".join(f"{name}: {value}" for name, value in shown.items() if value))
+    print_answer(shown, (f"{name}: {value}" for name, value in shown.items() if value), as_json=as_json)
 
 
 def _paths_json(settings: "Settings") -> JsonObject:

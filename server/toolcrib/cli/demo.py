@@ -1,7 +1,4 @@
-"""``toolcrib demo``: a real toolcrib with real servers behind it, used the way an agent uses it.
-
-Knows what a person should see happen; never knows how it is done: it is a client like any other.
-"""
+"""``toolcrib demo``: starts a real toolcrib with real servers behind it, and uses it as any other client would."""
 
 import importlib.util
 import json

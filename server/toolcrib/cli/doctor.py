@@ -1,7 +1,4 @@
-"""``toolcrib doctor``: checks everything that toolcrib depends on, and names the fix for each finding.
-
-Knows how findings are collected and shown; never knows how a config is read, a server started or an index written.
-"""
+"""``toolcrib doctor``: checks everything that toolcrib depends on, and names the fix for each finding."""
 
 import os
 import time

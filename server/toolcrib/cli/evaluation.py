@@ -1,7 +1,4 @@
-"""``toolcrib eval``: runs a person's own queries, each with its expected tools, on the person's tools.
-
-Knows the file, how figures are shown and how they set the exit code; never knows how they are computed.
-"""
+"""``toolcrib eval``: runs a person's own queries, each with its expected tools, on the person's tools."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -14,7 +11,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_index
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_answer, print_text, table
 
 if TYPE_CHECKING:
     from toolcrib.catalog.evaluation import Evaluation, Judged
@@ -42,17 +39,13 @@ def evaluate(
 ) -> None:
     """Run your own queries on your own tools, and report how many find the expected tools; starts no server."""
 
-    async def look(indexed: "Indexed", session: "Session") -> "tuple[Evaluation, list[str]]":
+    async def run(indexed: "Indexed", session: "Session") -> "tuple[Evaluation, list[str]]":
         from anyio.to_thread import run_sync
 
-        return await run_sync(_evaluated, file, indexed, session), indexed.unlisted
+        return await run_sync(_evaluate_file, file, indexed, session), indexed.unlisted
 
-    evaluation, unlisted = with_index(config, look)
-    if as_json:
-        print_json({**_evaluation_json(evaluation), "unlisted": unlisted})
-    else:
-        for text in _texts(evaluation):
-            print_text(text)
+    evaluation, unlisted = with_index(config, run)
+    print_answer({**_evaluation_json(evaluation), "unlisted": unlisted}, _texts(evaluation), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: was never listed, so its tools were not searched", error=True)
     wanted = ((min_recall, evaluation.recall(_AT)), (min_ndcg, evaluation.ndcg))
@@ -60,7 +53,7 @@ def evaluate(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _evaluated(file: Path, indexed: "Indexed", session: "Session") -> "Evaluation":
+def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evaluation":
     """Read the file, and try what it asks.
 
     Raises:

@@ -1,7 +1,4 @@
-"""``toolcrib events``: what an agent did, from the recorded events.
-
-Knows which events a person asks for; never knows how an event is produced, or how it is worded.
-"""
+"""``toolcrib events``: selects recorded events and shows what agents did."""
 
 import json
 import os
@@ -30,7 +27,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventFilter:
     """Which events are asked for: of sessions whose label has ``session``, about ``tool``, failures only, from when."""
 
     session: str | None
@@ -74,7 +71,7 @@ def events(
 
     settings = load_settings(config)
     path = settings.events_file
-    wanted = Wanted(session, tool, failed=failed, since=_moment(since, datetime.now().astimezone()))
+    wanted = EventFilter(session, tool, failed=failed, since=_moment(since, datetime.now().astimezone()))
     if settings.toolcrib.events.level == "off":
         print_text("no events are written: toolcrib.events.level is off", error=True)
     elif not path.exists():
@@ -87,7 +84,7 @@ def events(
         _show_last(recorded(path), wanted, lines, as_json=as_json)
 
 
-def _follow(found: Iterator[JsonObject], wanted: Wanted, *, as_json: bool) -> None:
+def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) -> None:
     """Show what there is and what comes, until a person has seen enough."""
     told = Telling()
     try:
@@ -100,7 +97,7 @@ def _follow(found: Iterator[JsonObject], wanted: Wanted, *, as_json: bool) -> No
         return
 
 
-def _show_last(found: Iterator[JsonObject], wanted: Wanted, lines: int, *, as_json: bool) -> None:
+def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, as_json: bool) -> None:
     if as_json:
         print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
         return

@@ -1,6 +1,6 @@
 """What toolcrib keeps on disk for a person: a folder for each config, and what in it is ours.
 
-Knows names of files and folders, and removes only files with names of ours; never knows a file's content.
+Files are told apart by their names alone, and only those with names of ours are removed.
 """
 
 import os

@@ -1,7 +1,6 @@
 """``toolcrib init`` and ``import``: imports the servers of other clients into toolcrib's own config.
 
-Knows what is shown and asked before anything is written; never knows how a client writes its files, and never shows a
-secret.
+Both show what they found, and ask, before they write; secrets are shown as variables.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""``toolcrib status`` and ``index``: the state of the servers, and how to refresh it.
-
-Knows how the index is shown to a person; never knows how it is written, and starts nothing but to refresh it.
-"""
+"""``toolcrib status`` and ``index``: shows the state of the servers, and refreshes or deletes the indexes."""
 
 import os
 import time

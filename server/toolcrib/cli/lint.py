@@ -1,7 +1,4 @@
-"""``toolcrib lint``: which tools are hard for an agent to find, and what to add.
-
-Knows how findings are shown and how they set the exit code; never knows how they are computed.
-"""
+"""``toolcrib lint``: which tools are hard for an agent to find, and what to add."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +11,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_answer, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -40,17 +37,14 @@ def lint(
     """Report which tools are hard to find, and what to add."""
     from anyio.to_thread import run_sync
 
-    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[Report, list[str]]:
+    async def examine(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[Report, list[str]]:
         catalog, search = await _catalog(tool_use_cases, session)
         unlisted = [key for key in tool_use_cases.indexer.unlisted() if server in (None, key)]
+        # In a thread: hundreds of searches run in it, while servers may still be starting.
         return await run_sync(find_faults, catalog, search, server), unlisted
 
-    report, unlisted = with_tools(config, look, WaitingLine(quiet=as_json), server)
-    if as_json:
-        print_json({**_report_json(report), "unlisted": unlisted})
-    else:
-        for text in _texts(report):
-            print_text(text)
+    report, unlisted = with_tools(config, examine, WaitingLine(quiet=as_json), server)
+    print_answer({**_report_json(report), "unlisted": unlisted}, _texts(report), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: could not be listed, so its tools were not checked", error=True)
     failing = _LEVELS[: _LEVELS.index(level) + 1]

@@ -14,7 +14,7 @@ import typer
 
 from toolcrib.base.errors import BadRequest, LoginFailed, ToolcribError
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, load_settings, print_json, print_text
-from toolcrib.cli.servers import tried
+from toolcrib.cli.servers import list_once
 
 if TYPE_CHECKING:
     from toolcrib.auth.flow import LoginPrompt
@@ -111,7 +111,7 @@ def _log_in_and_list(
         return {**nothing, "failed": str(error)}
     if every and not record.has_tokens:  # it answers without a login
         return {**nothing, "failed": ""}
-    tools, why = tried(settings.config_path, server.key, quiet=True)
+    tools, why = list_once(settings.config_path, server.key, quiet=True)
     return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
 
 

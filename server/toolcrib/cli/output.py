@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""What commands share: exit codes, what they print for a person or a program, and common options."""
 
 import json
 import os
@@ -53,14 +53,27 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
+def print_answer(value: Any, lines: str | Iterable[str], *, as_json: bool) -> None:
+    """Print an answer: ``value`` for a program, else ``lines`` for a person."""
+    if as_json:
+        print_json(value)
+        return
+    for line in (lines,) if isinstance(lines, str) else lines:
+        print_text(line)
+
+
 def print_error(error: ToolcribError, *, as_json: bool = False) -> ExitCode:
     """Print an error to stderr, for a program ``as_json``, and return the exit code that goes with it."""
-    code, kind = _code_of(error)
+    code, kind = ExitCode.FAILED, "failed"
+    if isinstance(error, ConfigError):
+        code, kind = ExitCode.CONFIG, "config"
+    elif isinstance(error, StartRefused):
+        code, kind = ExitCode.REFUSED, "refused"
     if as_json:
         about = {"source": error.source} if isinstance(error, ConfigError) else {}
         print_error_json(kind, str(error), code, **about, problems=error_problems(error))
     else:
-        print(sanitize(f"Error: {error}"), file=sys.stderr)
+        print_text(f"Error: {error}", error=True)
     return code
 
 
@@ -74,12 +87,6 @@ def print_error_json(kind: str, message: str, code: ExitCode, **about: Any) -> N
 def error_problems(error: ToolcribError) -> list[JsonObject]:
     """Return each thing that is wrong with a config, as JSON objects; none for any other error."""
     return [problem_json(problem) for problem in error.problems] if isinstance(error, ConfigError) else []
-
-
-def _code_of(error: ToolcribError) -> tuple[ExitCode, str]:
-    if isinstance(error, ConfigError):
-        return ExitCode.CONFIG, "config"
-    return (ExitCode.REFUSED, "refused") if isinstance(error, StartRefused) else (ExitCode.FAILED, "failed")
 
 
 def warn(problems: Iterable[Problem], heading: str) -> None:

@@ -1,7 +1,6 @@
-"""``toolcrib secret``: secrets that configs refer to instead of holding them.
+"""``toolcrib secret``: stores secrets that configs refer to, lists their names, and deletes them.
 
-Knows how a secret is asked for, never on the command line, where others could read it; never knows where it is stored,
-and never shows one.
+A secret is typed or piped in, never an argument, where other users of the machine could read it; none is ever shown.
 """
 
 import os
@@ -12,7 +11,7 @@ import typer
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.output import JsonOption, print_json, print_text, table
+from toolcrib.cli.output import JsonOption, print_answer, table
 
 if TYPE_CHECKING:
     from toolcrib.auth.secrets import GivenSecret, SecretStore
@@ -23,26 +22,22 @@ commands = typer.Typer(help="Manage secrets that the config refers to.", no_args
 
 
 @commands.command("set")
-def put(name: NameArgument, as_json: JsonOption = False) -> None:
+def set_secret(name: NameArgument, as_json: JsonOption = False) -> None:
     """Store a secret, typed without echo or read from stdin. Prints what to write in the config."""
-    given = _store().put(name, _secret(name))
-    if as_json:
-        print_json(_given_json(given))
-        return
+    given = _store().save(name, _read_secret(name))
     place = "the system's keyring" if given.is_in_keyring else "a file that only you can read"
-    print_text(f"{name} is stored in {place}. In the config, write {given.reference} in its place.")
+    text = f"{name} is stored in {place}. In the config, write {given.reference} in its place."
+    print_answer(_given_json(given), text, as_json=as_json)
 
 
 @commands.command("list")
 def names(as_json: JsonOption = False) -> None:
     """List the stored secrets and how a config refers to each; never their values."""
     kept = _store().names()
-    if as_json:
-        print_json({"secrets": [_given_json(each) for each in kept]})
-    elif kept:
-        print_text(table(("name", "in the config"), [(each.name, each.reference) for each in kept]))
-    else:
-        print_text("No secret is stored. `toolcrib secret set NAME` stores one.")
+    text = "No secret is stored. `toolcrib secret set NAME` stores one."
+    if kept:
+        text = table(("name", "in the config"), [(each.name, each.reference) for each in kept])
+    print_answer({"secrets": [_given_json(each) for each in kept]}, text, as_json=as_json)
 
 
 @commands.command()
@@ -53,10 +48,7 @@ def remove(name: NameArgument, as_json: JsonOption = False) -> None:
     store = _store()
     if not store.remove(name):
         raise BadRequest(f"There is no secret {name!r}: {did_you_mean(name, [each.name for each in store.names()])}")
-    if as_json:
-        print_json({"removed": name})
-        return
-    print_text(f"{name} is deleted.")
+    print_answer({"removed": name}, f"{name} is deleted.", as_json=as_json)
 
 
 def _store() -> "SecretStore":
@@ -68,13 +60,14 @@ def _store() -> "SecretStore":
     return SecretStore(user_secrets_dir(environ), SystemKeyring(), environ)
 
 
-def _secret(name: str) -> str:
+def _read_secret(name: str) -> str:
     """Return what the person types, which is not shown, or all of stdin."""
     from toolcrib.config.variables import FILE_MAX_BYTES
 
     if sys.stdin.isatty():
         return typer.prompt(name, hide_input=True, err=True)
     try:
+        # One more than is stored, and the end of the line: what is too long is refused, not cut.
         return sys.stdin.read(FILE_MAX_BYTES + 2).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise BadRequest("A secret must be UTF-8 text; nothing was stored.") from error

@@ -1,7 +1,4 @@
-"""``toolcrib add``, ``remove``, ``get``, ``logs``, ``enable`` and ``disable``: one server of the config.
-
-Knows the arguments and the output of these commands; never knows how a config is written, and never shows a secret.
-"""
+"""``toolcrib add``, ``remove``, ``get``, ``logs``, ``enable`` and ``disable``: one server of the config."""
 
 import sys
 from functools import partial
@@ -17,7 +14,7 @@ from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.importing import target_file, user_environment
 from toolcrib.cli.in_process import status_now, with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_answer, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -69,15 +66,12 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     _write_new(target, name, entry, is_private=bool(secrets))
     if not as_json:
         print_text(f"Added {name} to {target}.")
-        for secret in secrets:
-            print_text(
-                f"{secret.shown} is stored in plain text; use ${{{secret.name}}} to take it from the environment."
-            )
-    if no_try:
-        if as_json:
-            print_json({"config": str(target), "server": name, "tools": None, "failed": None})
-        return
-    _tell_tried(target, name, tried(target, name, quiet=as_json), as_json=as_json)
+        for each in secrets:
+            print_text(f"{each.shown} is stored in plain text; use ${{{each.name}}} to take it from the environment.")
+    if not no_try:
+        _print_listing(target, name, *list_once(target, name, quiet=as_json), as_json=as_json)
+    elif as_json:
+        print_json({"config": str(target), "server": name, "tools": None, "failed": None})
 
 
 def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -85,8 +79,8 @@ def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
     from toolcrib.config.editing.changes import removal
 
     target, document = _existing(config, name)
-    _change(target, removal(document, name))
-    _tell(target, name, f"Removed {name} from {target}.", as_json=as_json)
+    text = f"Removed {name} from {target}."
+    _change(target, removal(document, name), name, text, as_json=as_json)
 
 
 def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -95,11 +89,10 @@ def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
     target, document = _existing(config, name)
     changes = enabling(document, name)
-    _change(target, changes)
-    denied = (
-        f" toolcrib.policy.deny still has {name}.*: nobody may use its tools." if denies_all(document, name) else ""
-    )
-    _tell(target, name, f"{name} is {'now' if changes else 'already'} enabled.{denied}", as_json=as_json)
+    text = f"{name} is {'now' if changes else 'already'} enabled."
+    if denies_all(document, name):
+        text += f" toolcrib.policy.deny still has {name}.*: nobody may use its tools."
+    _change(target, changes, name, text, as_json=as_json)
 
 
 def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -107,8 +100,9 @@ def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption
     from toolcrib.config.editing.changes import Put
 
     target, _document = _existing(config, name)
-    _change(target, [Put(("toolcrib", "servers", name, "enabled"), value=False)])
-    _tell(target, name, f"{name} is now disabled; `toolcrib enable {name}` enables it.", as_json=as_json)
+    changes = [Put(("toolcrib", "servers", name, "enabled"), value=False)]
+    text = f"{name} is now disabled; `toolcrib enable {name}` enables it."
+    _change(target, changes, name, text, as_json=as_json)
 
 
 def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -124,12 +118,8 @@ def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = F
         known = next(each for each in status_now(settings).servers if each.key == name)
         shown = {**known.as_json, **server_json(server), "options": server.options.model_dump(exclude_unset=True)}
         shown = settings.redactor.cleaned(shown)
-    if as_json:
-        print_json(shown)
-        return
-    for key, value in shown.items():
-        if value not in (None, [], {}, ""):
-            print_text(f"{key}: {_shown(value)}")
+    lines = (f"{key}: {_shown(value)}" for key, value in shown.items() if value not in (None, [], {}, ""))
+    print_answer(shown, lines, as_json=as_json)
 
 
 def logs(
@@ -145,12 +135,8 @@ def logs(
     if name not in settings.servers:
         _existing(config, name)
     found = last_lines(settings.cache_dir, name, lines)
-    if as_json:
-        print_json({"server": name, "lines": found})
-        return
-    for line in found:
-        print_text(line)
-    if not found:
+    print_answer({"server": name, "lines": found}, found, as_json=as_json)
+    if not found and not as_json:
         print_text(f"{name} has written nothing to stderr, or has not been started yet.", error=True)
 
 
@@ -216,21 +202,16 @@ def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
     return target, document
 
 
-def _change(target: Path, changes: "Sequence[Change]") -> None:
+def _change(target: Path, changes: "Sequence[Change]", name: str, text: str, *, as_json: bool) -> None:
+    """Change the config, and print the text about it."""
     from toolcrib.clients.importing import write_config
 
     if changes:
         write_config(target, changes, is_private=False)
+    print_answer({"config": str(target), "server": name, "message": text}, text, as_json=as_json)
 
 
-def _tell(target: Path, name: str, text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"config": str(target), "server": name, "message": text})
-    else:
-        print_text(text)
-
-
-def tried(target: Path | None, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
+def list_once(target: Path | None, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
     """Return the tools of a server that is started once for them, and why there are none where it failed."""
     try:
         return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name)
@@ -243,15 +224,14 @@ async def _list_one(name: str, tool_use_cases: "ToolUseCases", session: "Session
 
     fleet = tool_use_cases.fleet
     await fleet.first_listing([name])
-    session.pass_through = True
+    session.pass_through = True  # list the deferred tools too
     definitions = {each["name"]: each for each in await tool_use_cases.list_tools(session)}
     tools = tool_use_cases.gate.allowed(session, tool_use_cases.indexer.current()).tools
     found = [definitions[tool.public_name] for tool in tools if tool.server == name and tool.public_name in definitions]
     return found, failed(fleet.statuses()).get(name, "")
 
 
-def _tell_tried(target: Path, name: str, found: "tuple[list[JsonObject], str]", *, as_json: bool) -> None:
-    tools, why = found
+def _print_listing(target: Path, name: str, tools: "list[JsonObject]", why: str, *, as_json: bool) -> None:
     if as_json:
         names = [tool["name"] for tool in tools]
         print_json({"config": str(target), "server": name, "tools": names, "failed": why or None})
@@ -259,6 +239,7 @@ def _tell_tried(target: Path, name: str, found: "tuple[list[JsonObject], str]", 
         print_text(f"It works, and has {len(tools)} tool{'' if len(tools) == 1 else 's'}:")
         for tool in tools[:_NAMED_MAX]:
             summary, _rest = split_summary(tool.get("description", ""))
+            # Its end may be blank: a tool without a description is a name alone.
             print_text(f"  {tool['name']}  {truncate(one_line(summary), _DESCRIPTION)}".rstrip())
         if len(tools) > _NAMED_MAX:
             print_text(f"  and {len(tools) - _NAMED_MAX} more: toolcrib tools list --server {name}")

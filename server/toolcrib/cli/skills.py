@@ -1,7 +1,4 @@
-"""``toolcrib skills``: shows skills as agents see them, validates files, and enables and disables skills.
-
-Knows how skills are shown in a terminal; never knows how they are found, read or hidden.
-"""
+"""``toolcrib skills``: shows skills as agents see them, validates files, and enables and disables skills."""
 
 import sys
 import time

@@ -1,7 +1,4 @@
-"""``toolcrib tokens``: the tokens a model reads about tools, with and without toolcrib, and what sessions have saved.
-
-Knows how they are added up and shown; never knows how a list is made or an event written.
-"""
+"""``toolcrib tokens``: the tokens that a model reads about tools, with and without toolcrib, and what sessions saved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +9,7 @@ from toolcrib.base.json_values import as_list, compact
 from toolcrib.base.model import BUILTIN_NAMES, JsonObject
 from toolcrib.base.text import estimate_tokens
 from toolcrib.cli.in_process import first_seen, with_index
-from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_answer, print_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,12 +110,10 @@ def tokens(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     settings = load_settings(config)
     prices = prices_now(config, settings)
     sessions = sessions_in(recorded(settings.events_file))
-    if as_json:
-        print_json({**_prices_json(prices), **_sessions_json(prices, sessions), "events": str(settings.events_file)})
-        return
-    for line in (*_price_lines(prices), "", *_session_lines(prices, sessions)):
-        print_text(line)
-    for key in prices.unlisted:
+    lines = (*_price_lines(prices), "", *_session_lines(prices, sessions))
+    answer = {**_prices_json(prices), **_sessions_json(prices, sessions), "events": str(settings.events_file)}
+    print_answer(answer, lines, as_json=as_json)
+    for key in () if as_json else prices.unlisted:
         print_text(f"{key}: never listed, so not counted; `toolcrib index refresh` lists it", error=True)
 
 

@@ -1,7 +1,4 @@
-"""``toolcrib search``, ``call`` and ``tools``: a person does what an agent would do, with the same rules.
-
-Knows how tools and results are shown in a terminal; never knows how they are found, permitted or called.
-"""
+"""``toolcrib search``, ``call`` and ``tools``: a person does what an agent would do, under the same policy."""
 
 import json
 from dataclasses import replace
@@ -15,7 +12,7 @@ from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, print_answer, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -111,23 +108,23 @@ def list_tools(
 ) -> None:
     """List every tool that may be called, listed to agents or not."""
 
-    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> list[tuple[Tool, JsonObject]]:
+    async def read(tool_use_cases: "ToolUseCases", session: "Session") -> list[tuple[Tool, JsonObject]]:
         definitions = {each["name"]: each for each in await _definitions(tool_use_cases, session)}
         tools = tool_use_cases.gate.allowed(session, tool_use_cases.indexer.current()).tools
         return [(tool, definitions[tool.public_name]) for tool in tools if tool.public_name in definitions]
 
     shown = [
         (tool, definition)
-        for tool, definition in with_tools(config, look, WaitingLine(quiet=as_json), server)
+        for tool, definition in with_tools(config, read, WaitingLine(quiet=as_json), server)
         if server in (None, tool.server) and mode in (None, tool.loading_mode)
     ]
-    if as_json:
-        print_json([{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown])
-        return
-    for tool, definition in shown:
-        summary, _rest = split_summary(definition.get("description", ""))
-        described = truncate(one_line(summary), _DESCRIPTION)
-        print_text(f"{tool.public_name}  [{tool.loading_mode}]  {described}".rstrip())
+    answer = [{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown]
+    print_answer(answer, (_list_line(tool, definition) for tool, definition in shown), as_json=as_json)
+
+
+def _list_line(tool: Tool, definition: JsonObject) -> str:
+    summary, _rest = split_summary(definition.get("description", ""))
+    return f"{tool.public_name}  [{tool.loading_mode}]  {truncate(one_line(summary), _DESCRIPTION)}".rstrip()
 
 
 @commands.command()
@@ -138,7 +135,7 @@ def show(
 ) -> None:
     """Show one tool as agents see it."""
 
-    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
+    async def read(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
         definitions = await _definitions(tool_use_cases, session)
         catalog = tool_use_cases.indexer.current()
         tool = catalog.find(name, tool_use_cases.gate.allowed(session, catalog))
@@ -148,7 +145,7 @@ def show(
         near = await tool_use_cases.finder.near_names(session, name, catalog)
         raise BadRequest(f"{UnknownTool(name)}{near}")
 
-    definition = with_tools(config, look, WaitingLine(quiet=as_json))
+    definition = with_tools(config, read, WaitingLine(quiet=as_json))
     if as_json:
         print_json(definition)
         return

@@ -1,7 +1,4 @@
-"""``toolcrib uninstall``: lists and removes every file and every client entry that toolcrib has written.
-
-Knows what is shown and asked; never knows how a client's file is changed or which files are ours.
-"""
+"""``toolcrib uninstall``: lists and removes every file and every client entry that toolcrib has written."""
 
 import os
 from dataclasses import dataclass

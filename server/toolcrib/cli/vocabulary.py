@@ -1,7 +1,4 @@
-"""``toolcrib index vocabulary``: shows and deletes the words that were learned from use.
-
-Knows how a lesson is shown and selected; never knows when one is learned or how it affects a search.
-"""
+"""``toolcrib index vocabulary``: shows and deletes the words that search has learned from use (ADR 49)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.completion import tool_names
-from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_answer, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,20 +38,19 @@ def vocabulary(
     if everything and not forget:
         raise typer.BadParameter("requires --forget: without it, everything is shown", param_hint="--all")
     settings = load_settings(config)
-    meant = _Meant(word, tool, principal)
+    selection = _Selection(word, tool, principal)
     with open_catalog(settings, Clocks(), keep_rows=True) as known:
         if not forget:
-            _show([*_shown(known, meant)], as_json=as_json, learns=settings.toolcrib.tool_search.learn)
+            found = [*_lessons(known, selection)]
+            print_answer(found, _lines(found, settings.toolcrib.tool_search.learn), as_json=as_json)
             return
-        gone = _forgotten(known, meant)
-    if as_json:
-        print_json({"forgotten": gone})
-    else:
-        print_text(f"Deleted {counted(gone, 'lesson')}. A running toolcrib notices within a second of a search.")
+        gone = _forget(known, selection)
+    text = f"Deleted {counted(gone, 'lesson')}. A running toolcrib notices within a second of a search."
+    print_answer({"forgotten": gone}, text, as_json=as_json)
 
 
 @dataclass(frozen=True)
-class _Meant:
+class _Selection:
     """Which lessons a person means: those that fit each of these that is given."""
 
     word: str | None
@@ -81,25 +77,23 @@ class _Meant:
         return None if self.word is None else [self.word, *map(stem, words(self.word))]
 
 
-def _forgotten(known: "Known", meant: _Meant) -> int:
-    """Forget what is meant, all of it or nothing; return how many lessons that was."""
+def _forget(known: "Known", selection: _Selection) -> int:
+    """Forget what is selected, all of it or nothing; return how many lessons that was."""
     from toolcrib.policy.state import Forgotten
 
     kept = known.state.vocabularies
-    learners: list[str] | None = None
-    if meant.principal is not None:
-        learners = list(meant.learners(kept.all()))
-    return kept.forget(Forgotten(learners, meant.stems, meant.tool))
+    learners = None if selection.principal is None else list(selection.learners(kept.all()))
+    return kept.forget(Forgotten(learners, selection.stems, selection.tool))
 
 
-def _shown(known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
-    """Yield the lessons that are meant, about tools that who taught them may use now: what is denied is not told of."""
+def _lessons(known: "Known", selection: _Selection) -> "Iterator[JsonObject]":
+    """Yield the selected lessons about tools that their learner may use now: a denied tool's name is not shown."""
     every = known.state.vocabularies.all()
-    for learner, caller in sorted(meant.learners(every).items()):
+    for learner, caller in sorted(selection.learners(every).items()):
         allowed = _names(known, caller)
         now = every[learner].newest(allowed)
         for word, tool, entry in sorted(every[learner].pairs(), key=lambda pair: pair[:2]):
-            if tool in allowed and meant.tool in (None, tool) and (meant.stems is None or word in meant.stems):
+            if tool in allowed and selection.tool in (None, tool) and (not selection.stems or word in selection.stems):
                 yield {
                     "word": word,
                     "tool": tool,
@@ -124,17 +118,11 @@ def _names(known: "Known", learner: "Caller | None") -> set[str]:
     return {tool.public_name for tool in known.gate.allowed(session, catalog).tools}
 
 
-def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
+def _lines(found: "list[JsonObject]", learns: bool) -> "Iterator[str]":
     if not learns:
-        print_text("Learning is off, and lessons are ignored: tool_search.learn is false.")
-    if not found:
-        print_text("Nothing was learned about this.")
-        return
+        yield "Learning is off, and lessons are ignored: tool_search.learn is false."
     rows = [(each["word"], each["tool"], _whose(each), f"{each['weight']:.2f}", each["taught_at"]) for each in found]
-    print_text(table(("word", "tool", "from", "weight", "last"), rows))
+    yield table(("word", "tool", "from", "weight", "last"), rows) if rows else "Nothing was learned about this."
 
 
 def _whose(each: "JsonObject") -> str:

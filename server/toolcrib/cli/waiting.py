@@ -1,7 +1,4 @@
-"""Progress output while a command waits for servers: which, how many, for how long.
-
-Knows how a line is shown and removed again; never knows why servers are waited for. Writes only to stderr.
-"""
+"""Progress on stderr while a command waits for servers: which, how many, for how long."""
 
 import logging
 import math
