@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # A command is over soon, and what is left goes with the process: to look for garbage takes a fifth of a search.
+    # A command is over soon, and the process frees its memory: collecting garbage would take a fifth of a search.
     atexit.register(gc.freeze)
     gc.disable()
     try:
@@ -28,7 +28,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    # All that is imported stays: to look for garbage in it, again and again, takes a tenth of a start.
+    # Imported modules stay: collecting garbage among them, again and again, would take a tenth of a start.
     gc.disable()
     try:
         from toolcrib.server.early import begin

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.errors import ToolcribError
-from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.cli.importing import client_named, target_file, user_environment
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, confirmed, print_json, print_text
@@ -36,11 +35,6 @@ def fill_template(template: Sequence[str], name: str, entry: str, command: Seque
     for word in template:
         words += command if word == "{command}" else [word.replace("{name}", name).replace("{json}", entry)]
     return words
-
-
-def is_on_path(program: str, environ: Mapping[str, str]) -> bool:
-    """Return whether the search path has a program."""
-    return shutil.which(program, path=environ.get("PATH", "")) is not None
 
 
 def run_client(words: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -95,6 +89,7 @@ def why_not_answered(words: Sequence[str], environ: Mapping[str, str], within_s:
     try:
         process.stdin.write(json.dumps(_HELLO).encode() + b"\n")
         process.stdin.flush()
+        # Waited for with a deadline: a read of the pipe alone would hang with a program that says nothing.
         ready, _, _ = select.select([process.stdout], [], [], within_s)
         if not ready:
             return f"no answer within {within_s:.0f} s"
@@ -120,11 +115,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def shown(entry: JsonObject) -> str:
-    """Return an entry of ours as one line of JSON."""
-    return json.dumps(entry, ensure_ascii=False)
-
-
 ClientArgument = Annotated[
     str,
     typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` lists those it finds."),
@@ -133,7 +123,7 @@ ClientArgument = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """How a person wants to be asked and answered."""
+    """How a person is asked and answered: ``yes`` asks nothing, ``quiet`` prints nothing."""
 
     yes: bool
     as_json: bool
@@ -173,12 +163,8 @@ def connect(
         raise typer.Exit(ExitCode.FAILED)
     record = _write(planned, own, user)
     copy = f" The previous file is kept as {record.backup}." if record.backup else ""
-    _tell(
-        answer,
-        planned.original.path,
-        f"{known.title} starts toolcrib from now on; restart the client.{copy}",
-        written=True,
-    )
+    text = f"{known.title} starts toolcrib from now on; restart the client.{copy}"
+    _tell(answer, planned.original.path, text, written=True)
 
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
@@ -187,7 +173,7 @@ def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOpti
 
 
 def remove_from_client(client: "Client", user: "UserEnvironment", *, quiet: bool) -> None:
-    """Take toolcrib out of a client as ``disconnect`` does, without asking.
+    """Remove toolcrib from a client as ``disconnect`` does, without asking.
 
     Raises:
         ToolcribError: the client's file cannot be changed.
@@ -222,9 +208,9 @@ def _own_words(planned: "ConnectionPlan", user: "UserEnvironment", command: Sequ
     from toolcrib.clients.connecting import ENTRY
 
     own = planned.client.own
-    if own is None or planned.removed or not is_on_path(own.add[0], user.environ):
+    if own is None or planned.removed or not shutil.which(own.add[0], path=user.environ.get("PATH", "")):
         return []
-    words = [fill_template(own.add, ENTRY, shown(planned.entry), command)]
+    words = [fill_template(own.add, ENTRY, json.dumps(planned.entry, ensure_ascii=False), command)]
     if planned.previous is not None:
         words.insert(0, fill_template(own.remove, ENTRY, "", []))
     return words
@@ -258,24 +244,25 @@ def _write(planned: "ConnectionPlan", own: Sequence[Sequence[str]], user: "UserE
     changed = None if own else planned.content
     try:
         records = Records(user.environ)
-        before = records.of(name)
-        is_ours = before is not None and digest(planned.original.content or b"") == before.after
+        before = records.load(name)
         # Connected twice: what is given back is what there was before the first time.
-        backup = before.backup if before is not None and is_ours else records.back_up(name, file, time.time())
+        if before is not None and digest(planned.original.content or b"") != before.after:
+            before = None
+        # The copy is made, and the record saved, around the change: a crash between them leaves the person a copy.
+        backup = before.backup if before else records.back_up(name, file, time.time())
         for words in own:
             run_client(words, user.environ)
         if changed is not None:
             replace_file(file, changed)
         after = read_original(file)
-        kept = before.removed if before is not None and is_ours else ()
         record = Record(
             client=name,
             file=str(file),
             place=planned.place,
             after=digest(after.content or b""),
             backup=backup,
-            previous=before.previous if before is not None and is_ours else planned.previous,
-            removed=(*kept, *planned.removed),
+            previous=before.previous if before else planned.previous,
+            removed=(*(before.removed if before else ()), *planned.removed),
         )
         records.save(record)
     except OSError as error:
@@ -290,7 +277,7 @@ def _disconnect(client: "Client", user: "UserEnvironment", answer: _Reply) -> No
     from toolcrib.config.editing.files import read_original, replace_file
 
     records = Records(user.environ)
-    record = records.of(client.key)
+    record = records.load(client.key)
     file = Path(record.file) if record is not None else config_path(client, user)
     try:
         original = read_original(file)
@@ -325,7 +312,7 @@ def _removed_by_itself(client: "Client", record: "Record | None", user: "UserEnv
     """Have the client take our entry out, where it has a command for that and nothing is to be given back."""
     from toolcrib.clients.connecting import ENTRY
 
-    if client.own is None or not is_on_path(client.own.remove[0], user.environ):
+    if client.own is None or not shutil.which(client.own.remove[0], path=user.environ.get("PATH", "")):
         return False
     if record is not None and (record.removed or record.previous is not None):
         return False

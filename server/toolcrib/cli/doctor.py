@@ -93,7 +93,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
     with ThreadPoolExecutor() as beside:  # a server that hangs takes most of the time that there is
         skills = beside.submit(lambda: list(_of_skills(config, settings)))
         listed = Event()
-        clients = _clients_tried(beside, listed)
+        clients = _try_clients(beside, listed)
         try:
             yield from _of_servers(settings, quiet=quiet)
         finally:
@@ -112,16 +112,16 @@ def _of_config(settings: "Settings") -> Iterator[Finding]:
         yield Finding("config", "error", "there is none", "toolcrib init, or toolcrib add NAME -- COMMAND")
     else:
         yield Finding("config", "ok", f"{settings.source}, {len(settings.servers)} servers")
-        yield from (_told(settings, problem, "error") for problem in inspect(settings))
-    left_out = [problem for problem in settings.skipped if problem.is_mistake]
-    yield from (_told(settings, problem, "error") for problem in left_out)
-    yield from (_told(settings, problem, "warning") for problem in settings.notices if problem.is_mistake)
+        yield from (_config_finding(settings, problem, "error") for problem in inspect(settings))
+    for level, problems in (("error", settings.skipped), ("warning", settings.notices)):
+        yield from (_config_finding(settings, problem, level) for problem in problems if problem.is_mistake)
 
 
-def _told(settings: "Settings", problem: Problem, level: Level) -> Finding:
+def _config_finding(settings: "Settings", problem: Problem, level: Level) -> Finding:
     remedies = [problem.hint] if problem.hint else []
     section, _, place = problem.path.partition(".")
     if section == "mcpServers" and place:
+        # A key may have dots, as the path behind it has: the longest that fits is the server's.
         keys = [key for key in settings.servers if place == key or place.startswith(f"{key}.")]
         remedies.append(f"toolcrib disable {max(keys, key=len, default=place)}")
     return Finding("config", level, f"{problem.path}: {problem.reason}", "; ".join(remedies) or "toolcrib config check")
@@ -156,10 +156,8 @@ def _of_sqlite() -> Finding:
     known = [fault.name for fault in faults_of(sqlite_version())]
     facts: JsonObject = {"version": sqlite_version(), "fts5": has_fts5(), "faults": known}
     if facts["fts5"]:
-        text = f"{sqlite_version()}, with full-text search" + (
-            f"; has known bugs, all avoided: {', '.join(known)}" if known else ""
-        )
-        return Finding("sqlite", "ok", text, "", facts)
+        faults = f"; has known bugs, all avoided: {', '.join(known)}" if known else ""
+        return Finding("sqlite", "ok", f"{sqlite_version()}, with full-text search{faults}", "", facts)
     text = f"{sqlite_version()}, without full-text search (FTS5): large catalogs are searched in memory"
     return Finding("sqlite", "warning", text, "run toolcrib with a Python whose SQLite has FTS5", facts)
 
@@ -314,7 +312,7 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         yield Finding("surface", "ok", text, "", facts)
 
 
-def _clients_tried(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[ConnectedEntry], Future[str]]]":
+def _try_clients(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[ConnectedEntry], Future[str]]]":
     """Have what stands in the clients' files started, each command once; return whose it is and why it fails.
 
     It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
@@ -347,7 +345,7 @@ def _of_client(entry: "ConnectedEntry", why_not: str) -> Finding:
         served = _served(entry, {**os.environ, **entry.env})
     except ConfigError as error:
         return Finding(about, "error", f"its entry in {entry.file}: {error}", again)
-    text = f"its entry in {entry.file} starts; {_told_served(served)}"
+    text = f"its entry in {entry.file} starts; {_served_text(served)}"
     return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 
 
@@ -360,7 +358,7 @@ def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "Served":
     return Hosts(settings_as_started(arguments, environ, Path.cwd()), "stdio").of_product(entry.client.title)
 
 
-def _told_served(served: "Served") -> str:
+def _served_text(served: "Served") -> str:
     listing = {
         "dynamic": "its list grows with the tools that are used",
         "stable": "its list is constant",

@@ -67,6 +67,7 @@ def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evalu
     find = partial(indexed.finder.searcher.search, catalog=indexed.catalog, permitted=permitted)
 
     def public_name(spelling: str) -> str | None:
+        # Whatever this caller may not use does not exist for them, in a query's expected tools too.
         tool = indexed.catalog.find(spelling, permitted)
         return None if tool is None else tool.public_name
 

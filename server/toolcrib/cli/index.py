@@ -15,6 +15,7 @@ from toolcrib.cli.output import (
     ExitCode,
     JsonOption,
     load_settings,
+    print_answer,
     print_json,
     print_text,
     problem_json,
@@ -94,11 +95,9 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     failures = with_tools(config, list_anew, WaitingLine(quiet=as_json))
     servers = status_now(load_settings(config)).servers
-    if as_json:
-        print_json([{**server.as_json, "failed": failures.get(server.key)} for server in servers])
-    else:
-        for server in servers:
-            print_text(_server_text(server, failures.get(server.key)))
+    answer = [{**server.as_json, "failed": failures.get(server.key)} for server in servers]
+    lines = (_server_text(server, failures.get(server.key)) for server in servers)
+    print_answer(answer, lines, as_json=as_json)
     if failures:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -111,10 +110,8 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     settings = load_settings(config)
     forgotten = known_tools(settings.tool_cache)
     discard_indexes(settings)
-    if as_json:
-        print_json({"forgotten": forgotten})
-    else:
-        print_text(f"Deleted {forgotten} tools and all skills from the index. The next start lists them again.")
+    text = f"Deleted {forgotten} tools and all skills from the index. The next start lists them again."
+    print_answer({"forgotten": forgotten}, text, as_json=as_json)
 
 
 def discard_indexes(settings: "Settings") -> None:
@@ -141,45 +138,28 @@ def semantic(
 ) -> None:
     """Show the state of search by meaning, and download its model."""
     from toolcrib.config.paths import user_model_dir
-    from toolcrib.search.semantic import download_model, load_model
+    from toolcrib.search.semantic import OFF, SemanticState, download_model, load_model
 
-    settings = load_settings(config)
-    section = settings.toolcrib.tool_search.semantic
-    folder = _model_folder(settings)
+    section = load_settings(config).toolcrib.tool_search.semantic
+    own_folder = user_model_dir(os.environ, section.model)
+    folder = own_folder if section.path is None else Path(section.path)
     if download:
-        if folder != user_model_dir(os.environ, section.model):
+        if folder != own_folder:
             raise ModelUnavailable("tool_search.semantic.path names your own folder: put a model there.")
         download_model(section.model, folder)
         load_model(folder)
-    state = _semantic_state(settings)
-    if as_json:
-        print_json({**state.json(), "model": section.model, "path": str(folder)})
-    else:
-        print_text(f"state    {_semantic_text(state)}")
-        print_text(f"model    {section.model}")
-        print_text(f"path     {folder}")
+    state = OFF
+    if section.enabled:
+        try:
+            # A model that loads may still fail at its first text.
+            load_model(folder).encode(["tool"])
+            state = SemanticState("ready")
+        except ModelUnavailable as error:
+            state = SemanticState("unavailable", str(error))
+    lines = (f"state    {_semantic_text(state)}", f"model    {section.model}", f"path     {folder}")
+    print_answer({**state.json(), "model": section.model, "path": str(folder)}, lines, as_json=as_json)
     if state.state == "unavailable":
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _model_folder(settings: "Settings") -> Path:
-    from toolcrib.config.paths import user_model_dir
-
-    section = settings.toolcrib.tool_search.semantic
-    return user_model_dir(os.environ, section.model) if section.path is None else Path(section.path)
-
-
-def _semantic_state(settings: "Settings") -> "SemanticState":
-    """Return whether search goes by meaning too; this loads the model, where that is configured."""
-    from toolcrib.search.semantic import OFF, SemanticState, load_model
-
-    if not settings.toolcrib.tool_search.semantic.enabled:
-        return OFF
-    try:
-        load_model(_model_folder(settings)).encode(["tool"])
-    except ModelUnavailable as error:
-        return SemanticState("unavailable", str(error))
-    return SemanticState("ready")
 
 
 def _semantic_text(state: "SemanticState") -> str:
@@ -210,12 +190,8 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
     yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
     if found.loaded:
         at, failure = found.loaded.as_json["at"], found.loaded.failure
-        told = (
-            f"the config could not be reloaded, so the previous one stays in use: {failure}"
-            if failure
-            else "read again"
-        )
-        yield f"reload   {at}: {told}"
+        failed = f"the config could not be reloaded, so the previous one stays in use: {failure}"
+        yield f"reload   {at}: {failed if failure else 'read again'}"
 
 
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import chdir
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -14,7 +15,16 @@ from toolcrib.base.errors import BadRequest, ToolcribError
 from toolcrib.base.model import JsonObject, SearchType, SkillProblem, TaskType
 from toolcrib.base.text import enumerated, truncate
 from toolcrib.cli.in_process import with_skills
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, load_settings, print_json, print_text
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    counted,
+    load_settings,
+    print_answer,
+    print_json,
+    print_text,
+)
 
 if TYPE_CHECKING:
     from toolcrib.base.model import Skill
@@ -59,7 +69,7 @@ def list_skills(
     if cwd is not None and not cwd.is_dir():
         raise BadRequest(f"{cwd} is not a folder.")
     config = config and config.absolute()
-    with chdir(cwd or "."):
+    with chdir(cwd or "."):  # discovery of skills begins at the working directory
         overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
     _require_source(overview, source)
     if as_json:
@@ -89,15 +99,9 @@ def search(
 
     request = SkillQuery(query, kind, limit, task_type, source)
     answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.search(session, request))
-    if as_json:
-        print_json(answer.as_json)
-        return
-    for hit in answer.hits:
-        print_text(f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}")
-    if not answer.hits:
-        print_text("Nothing found.")
-    if answer.note:
-        print_text(answer.note)
+    lines = [f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}" for hit in answer.hits]
+    notes = [answer.note] if answer.note else []
+    print_answer(answer.as_json, [*(lines or ["Nothing found."]), *notes], as_json=as_json)
 
 
 @commands.command()
@@ -178,14 +182,12 @@ def check(
     from toolcrib.skills.doctor import check as check_files
 
     checked = check_files(path, LimitsSection())
-    if as_json:
-        problems = [_problem_json(problem) for problem in checked.problems]
-        print_json({"ok": not checked.errors, "files": checked.files, "skills": checked.skills, "problems": problems})
-    else:
-        for problem in checked.problems:
-            print_text(_problem_text(problem, checked.folder))
-        counts = (len(checked.files), "file"), (len(checked.skills), "skill"), (checked.errors, "error")
-        print_text(", ".join(counted(number, what) for number, what in counts))
+    problems = [asdict(problem) for problem in checked.problems]
+    answer = {"ok": not checked.errors, "files": checked.files, "skills": checked.skills, "problems": problems}
+    counts = (len(checked.files), "file"), (len(checked.skills), "skill"), (checked.errors, "error")
+    summary = ", ".join(counted(number, what) for number, what in counts)
+    lines = [*(_problem_text(problem, checked.folder) for problem in checked.problems), summary]
+    print_answer(answer, lines, as_json=as_json)
     if checked.errors:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -341,16 +343,6 @@ def _overview_json(overview: "Overview", source: str | None) -> JsonObject:
         ],
         "untrusted": overview.untrusted,
         "errors": [found.as_json for found in overview.errors],
-    }
-
-
-def _problem_json(problem: SkillProblem) -> JsonObject:
-    return {
-        "path": problem.path,
-        "line": problem.line,
-        "level": problem.level,
-        "code": problem.code,
-        "message": problem.message,
     }
 
 

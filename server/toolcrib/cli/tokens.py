@@ -1,4 +1,4 @@
-"""``toolcrib tokens``: the tokens that a model reads about tools, with and without toolcrib, and what sessions saved."""
+"""``toolcrib tokens``: what tools cost a model in tokens, with toolcrib and without, and what sessions have saved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -51,22 +51,17 @@ def search(
 
     async def find(indexed: "Indexed", session: "Session") -> "tuple[SearchAnswer, list[str]]":
         unlisted = [key for key in indexed.unlisted if server in (None, key)]
+        # "Nothing found" would be untrue of an index that was never filled.
         if unlisted and not indexed.catalog.tools:
             raise BadRequest(_unlisted_text(unlisted))
         found = await indexed.finder.find(session, request, indexed.catalog, detail, _no_state)
         return _with_left_out(found, indexed, session), unlisted
 
     answer, unlisted = with_index(config, find, server)
-    if as_json:
-        print_json({**search_json(answer), "unlisted": unlisted})
-        return
-    for hit in answer.hits:
-        print_text(_hit_text(hit))
-    if not answer.hits:
-        print_text("Nothing found.")
-    if answer.note:
-        print_text(answer.note)
-    if unlisted:
+    notes = [answer.note] if answer.note else []
+    lines = [*(map(_hit_text, answer.hits) if answer.hits else ["Nothing found."]), *notes]
+    print_answer({**search_json(answer), "unlisted": unlisted}, lines, as_json=as_json)
+    if unlisted and not as_json:
         print_text(_unlisted_text(unlisted), error=True)
 
 
@@ -146,16 +141,13 @@ def show(
         raise BadRequest(f"{UnknownTool(name)}{near}")
 
     definition = with_tools(config, read, WaitingLine(quiet=as_json))
-    if as_json:
-        print_json(definition)
-        return
-    print_text(f"{definition['name']}\n\n{definition.get('description', '')}\n")
     rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
-    print_text(json.dumps(rest, indent=2, ensure_ascii=False))
+    text = f"{definition['name']}\n\n{definition.get('description', '')}\n"
+    print_answer(definition, (text, json.dumps(rest, indent=2, ensure_ascii=False)), as_json=as_json)
 
 
 async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> list[JsonObject]:
-    session.pass_through = True
+    session.pass_through = True  # the deferred tools too
     return await tool_use_cases.list_tools(session)
 
 

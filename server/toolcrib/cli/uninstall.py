@@ -111,7 +111,7 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
 
     failed: list[str] = []
     user = user_environment()
-    # First, because what clients had before is among the files.
+    # First, because the copies of the clients' own files are among the files to remove.
     for client in left.clients.values():
         try:
             remove_from_client(client, user, quiet=True)
@@ -138,7 +138,8 @@ def _lines(left: _Leftovers, *, everything: bool) -> "Iterator[str]":
         yield f"{client.title}: the entry that starts toolcrib, in {file}"
     for each in left.kept:
         if each.own:
-            yield f"{each.root}: {_counted(each.own)}"
+            size = sum(file.lstat().st_size for file in each.own if os.path.lexists(file))
+            yield f"{each.root}: {len(each.own)} file{'' if len(each.own) == 1 else 's'}, {size / 1e6:.1f} MB"
             yield from (f"  {file.relative_to(each.root)}" for file in each.own[:_SHOWN_MAX])
             if len(each.own) > _SHOWN_MAX:
                 yield f"  and {len(each.own) - _SHOWN_MAX} more; --json names all"
@@ -151,11 +152,6 @@ def _lines(left: _Leftovers, *, everything: bool) -> "Iterator[str]":
         yield from (f"{file} stays, because it is not one of toolcrib's files" for file in each.others)
     if not left.has_some(everything):
         yield "Nothing of toolcrib is left."
-
-
-def _counted(files: tuple[Path, ...]) -> str:
-    size = sum(file.lstat().st_size for file in files if os.path.lexists(file))
-    return f"{len(files)} file{'' if len(files) == 1 else 's'}, {size / 1e6:.1f} MB"
 
 
 def _left_json(left: _Leftovers, *, everything: bool) -> JsonObject:

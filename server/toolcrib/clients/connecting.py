@@ -207,7 +207,7 @@ class Records:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._folder = user_connections_dir(environ)
 
-    def of(self, client: str) -> Record | None:
+    def load(self, client: str) -> Record | None:
         """Return the record of a client; None where it was not connected, or nothing can be made of what was kept."""
         try:
             kept = as_object(json.loads(self._path(client).read_text(encoding="utf-8")))
