@@ -106,7 +106,7 @@ def measure(names: Sequence[str], listing: str | None, folder: Path) -> Iterator
     from hosts.reading import ask, client_of
     from hosts.running import crib, hosts_folder, installed, run
     from toolcrib.config.loading import load
-    from toolcrib.policy.client_profiles import Hosts
+    from toolcrib.policy.client_profiles import ClientProfiles
 
     npm, programs = find(os.environ), hosts_folder(os.environ)
     if npm is None:
@@ -114,7 +114,7 @@ def measure(names: Sequence[str], listing: str | None, folder: Path) -> Iterator
         return
     config, options = dict(TODAY.config), ["--listing", listing] if listing else []
     nobody = crib(folder / "nobody", config, *options)
-    hosts = Hosts(load(nobody.folder / "toolcrib.json", {"HOME": str(nobody.folder)}, nobody.folder), "stdio")
+    hosts = ClientProfiles(load(nobody.folder / "toolcrib.json", {"HOME": str(nobody.folder)}, nobody.folder), "stdio")
     for name in names:
         package = installed(programs, HOSTS[name].package)
         if package is None:
@@ -131,7 +131,7 @@ def measure(names: Sequence[str], listing: str | None, folder: Path) -> Iterator
             continue
         client = client_of(runs[-1])
         sent = anyio.run(ask, nobody.command, client)
-        yield row(name, package.rpartition("@")[2], runs, sent, listing or hosts.of(client).listing)
+        yield row(name, package.rpartition("@")[2], runs, sent, listing or hosts.profile(client).listing)
 
 
 def show(found: Sequence[Row | str], *, as_json: bool) -> None:

@@ -35,7 +35,7 @@ from toolcrib.downstream.transport import Streams
 from toolcrib.gateway.composition import Outside
 from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.server.protocol import Wire
@@ -222,7 +222,7 @@ class World:
 
     async def read_again(self, read: Callable[[], Settings]) -> Loaded:
         """Have the config reloaded that ``read`` returns, or why there is none."""
-        return await self.serving.reload(read, lambda settings: Hosts(settings, self.transport))
+        return await self.serving.reload(read, lambda settings: ClientProfiles(settings, self.transport))
 
     def __getitem__(self, server: str) -> MemoryServer:
         return self.servers[server]
@@ -345,7 +345,7 @@ async def world(
         "jitter": lambda: 0.5,
         "mirror": lambda line: events.append(json.loads(line)),
     }
-    hosts = Hosts(settings, transport)
+    hosts = ClientProfiles(settings, transport)
     with _ungrouped():
         async with open_server(settings, hosts, Outside(**{**around, **outside})) as serving:
             running = World(settings, serving, known, clock, events, transport=transport)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import tool
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from worlds import MemoryServer, configured
 
 SENT = {
@@ -26,58 +26,58 @@ SENT = {
 DB = {"db": MemoryServer([tool("read")])}
 
 
-def hosts(folder: Path, transport: str = "stdio", servers: Any = DB, **toolcrib: Any) -> Hosts:
-    return Hosts(configured(folder, servers, toolcrib), transport)
+def hosts(folder: Path, transport: str = "stdio", servers: Any = DB, **toolcrib: Any) -> ClientProfiles:
+    return ClientProfiles(configured(folder, servers, toolcrib), transport)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize(("client", "listing"), SENT.items())
 def test_a_known_host_gets_text_alone_and_the_list_that_suits_it(tmp_path, client, listing, transport):
-    served = hosts(tmp_path, transport).of(client)
+    served = hosts(tmp_path, transport).profile(client)
     assert (served.structured, served.listing) == (False, listing)
     assert "nothing is known" not in served.listing_reason + served.structured_reason
 
 
 @pytest.mark.parametrize("client", ["", "mcp", "somebody", "Claude-Code", "my-claude-code", "opencode2"])
 def test_of_others_nothing_is_known_and_they_get_both_forms_and_a_list_that_grows(tmp_path, client):
-    served = hosts(tmp_path).of(client)
+    served = hosts(tmp_path).profile(client)
     assert (served.structured, served.listing) == (True, "dynamic")
     assert served.listing_reason == served.structured_reason == "this client is unknown"
 
 
 def test_over_http_with_tokens_an_unknown_client_is_served_by_its_own_protocol(tmp_path):
     tokens = {"tokens": [{"token": "t" * 40, "subject": "ann"}]}
-    assert hosts(tmp_path, "http", http=tokens).of("somebody").listing == "auto"
-    assert hosts(tmp_path, "http").of("somebody").listing == "dynamic"
+    assert hosts(tmp_path, "http", http=tokens).profile("somebody").listing == "auto"
+    assert hosts(tmp_path, "http").profile("somebody").listing == "dynamic"
 
 
 @pytest.mark.parametrize("listing", ["dynamic", "stable", "auto"])
 @pytest.mark.parametrize("client", ["opencode", "claude-code", "somebody"])
 def test_a_list_that_is_written_by_hand_is_the_one_that_everybody_gets(tmp_path, client, listing):
-    served = hosts(tmp_path, gate={"listing": listing}).of(client)
+    served = hosts(tmp_path, gate={"listing": listing}).profile(client)
     assert (served.listing, served.listing_reason) == (listing, "set by gate.listing or --listing")
 
 
 def test_what_is_said_of_a_client_by_name_goes_before_what_is_said_of_all(tmp_path):
     by_name = {"some*": {"structured": "always", "listing": "stable"}, "somebody": {"listing": "auto"}}
     found = hosts(tmp_path, results={"structured": "never", "hosts": by_name}, gate={"listing": "dynamic"})
-    served = found.of("somebody")
+    served = found.profile("somebody")
     assert (served.structured, served.listing) == (True, "stable")
     assert served.listing_reason == served.structured_reason == 'set by results.hosts["some*"]'
-    assert (found.of("other").structured, found.of("other").listing) == (False, "dynamic")
+    assert (found.profile("other").structured, found.profile("other").listing) == (False, "dynamic")
 
 
 def test_a_client_that_is_named_half_keeps_the_rest_of_what_is_known_of_it(tmp_path):
-    served = hosts(tmp_path, results={"hosts": {"claude-code": {"listing": "stable"}}}).of("claude-code")
+    served = hosts(tmp_path, results={"hosts": {"claude-code": {"listing": "stable"}}}).profile("claude-code")
     assert (served.structured, served.listing) == (False, "stable")
-    served = hosts(tmp_path, results={"structured": "always"}).of("claude-code")
+    served = hosts(tmp_path, results={"structured": "always"}).profile("claude-code")
     assert (served.structured, served.listing) == (True, "dynamic")
 
 
 @pytest.mark.parametrize("section", [{"servers": {}}, {"tool_search": {"enabled": False}}])
 def test_where_nothing_can_be_activated_the_list_is_constant_whatever_is_said(tmp_path, section):
     by_name = {"results": {"hosts": {"*": {"listing": "dynamic"}}}, "gate": {"listing": "dynamic"}}
-    served = hosts(tmp_path, **by_name, **section).of("claude-code")
+    served = hosts(tmp_path, **by_name, **section).profile("claude-code")
     assert served.listing == "stable"
 
 

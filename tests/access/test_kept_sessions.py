@@ -11,16 +11,16 @@ from builders import watched
 
 from access import state_files
 from toolcrib.base.errors import StoreError
-from toolcrib.policy.activations import Active, ActiveSkill, Change, Joining, KeptActivations, Leaving
-from toolcrib.policy.state import KeptBounds, KeptSessions
+from toolcrib.policy.activations import Activate, Active, ActiveSkill, Change, Deactivate, SharedActivations
+from toolcrib.policy.state import SessionBounds, StoredSessions
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-def opened(path: Path, **bounds: Any) -> AbstractContextManager[KeptSessions]:
-    kept = KeptBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds})
-    return state_files.opened(path, lambda store: KeptSessions(store, kept))
+def opened(path: Path, **bounds: Any) -> AbstractContextManager[StoredSessions]:
+    kept = SessionBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds})
+    return state_files.opened(path, lambda store: StoredSessions(store, kept))
 
 
 def test_activations_belong_to_one_caller_and_one_session(path: Path):
@@ -40,11 +40,11 @@ def active(*names: str) -> tuple[ActiveSkill, ...]:
 
 
 def joining(*names: str) -> list[Change]:
-    return [Joining(each) for each in active(*names)]
+    return [Activate(each) for each in active(*names)]
 
 
 def leaving(*names: str) -> list[Change]:
-    return [Leaving(tuple(each.id for each in active(*names)))]
+    return [Deactivate(tuple(each.id for each in active(*names)))]
 
 
 def test_active_skills_are_kept_in_order(path: Path):
@@ -84,7 +84,7 @@ def test_what_two_processes_change_of_one_session_is_all_kept(path: Path):
         assert other.change_skills("ann", "one", joining("c"), 1.0) == active("a", "b", "c")
         assert one.change_skills("ann", "one", leaving("a"), 1.0) == active("b", "c")
         [alone] = active("d")
-        assert other.change_skills("ann", "one", [Joining(alone, exclusive=True)], 1.0) == active("d")
+        assert other.change_skills("ann", "one", [Activate(alone, exclusive=True)], 1.0) == active("d")
         assert one.active_skills("ann", "one") == active("d")
 
 
@@ -167,13 +167,13 @@ class Refusing:
 @pytest.mark.anyio
 async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCaptureFixture):
     store = Refusing()
-    kept = KeptActivations(store, lambda: 0.0)
-    activations = await kept.of("ann", "one")
+    kept = SharedActivations(store, lambda: 0.0)
+    activations = await kept.resolve("ann", "one")
     assert [await activations.add("s__a"), await activations.add("s__a")] == [True, False]
-    assert "s__a" in (await kept.of("ann", "one")).names
+    assert "s__a" in (await kept.resolve("ann", "one")).names
     assert store.asked == 2
     await activations.change_skills(activations.skills, joining("a"))
-    assert (await kept.of("ann", "one")).skills.skills == active("a")
+    assert (await kept.resolve("ann", "one")).skills.skills == active("a")
     assert store.asked == 3
     assert [record.getMessage() for record in caplog.records] == [
         "the activations of a session cannot be read: locked",
@@ -186,11 +186,11 @@ async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCa
 async def test_a_session_that_others_have_pushed_out_of_the_file_keeps_its_active_skills(path: Path):
     now = 0.0
     with opened(path, sessions=2) as store:
-        kept = KeptActivations(store, lambda: now)
-        mine = await kept.of("ann", "one")
+        kept = SharedActivations(store, lambda: now)
+        mine = await kept.resolve("ann", "one")
         await mine.change_skills(mine.skills, joining("a"))
         for now in (1.0, 2.0, 3.0):
-            other = await kept.of("ann", f"other {now}")
+            other = await kept.resolve("ann", f"other {now}")
             await other.change_skills(other.skills, joining("x"))
         now = 2 * HOUR
         await mine.ready()
@@ -202,7 +202,7 @@ async def test_a_session_that_others_have_pushed_out_of_the_file_keeps_its_activ
 @pytest.mark.anyio
 async def test_a_change_whose_request_is_cancelled_is_kept_with_the_next(path: Path):
     with opened(path) as store:
-        mine = await KeptActivations(store, lambda: 0.0).of("ann", "one")
+        mine = await SharedActivations(store, lambda: 0.0).resolve("ann", "one")
         threads = anyio.to_thread.current_default_thread_limiter()
         before, threads.total_tokens = threads.total_tokens, 0
         with anyio.move_on_after(0.05):
@@ -215,11 +215,11 @@ async def test_a_change_whose_request_is_cancelled_is_kept_with_the_next(path: P
 @pytest.mark.anyio
 async def test_connections_of_one_session_share_what_it_has_activated(path: Path):
     with opened(path) as store:
-        kept = KeptActivations(store, lambda: 0.0)
+        kept = SharedActivations(store, lambda: 0.0)
         found: list[object] = []
 
         async def connect() -> None:
-            found.append(await kept.of("ann", "one"))
+            found.append(await kept.resolve("ann", "one"))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
@@ -231,10 +231,10 @@ async def test_connections_of_one_session_share_what_it_has_activated(path: Path
 async def test_a_session_in_use_for_a_month_in_one_process_is_known_to_be_in_use(path: Path):
     now = 0.0
     with opened(path) as store:
-        kept = KeptActivations(store, lambda: now)
-        await (await kept.of("ann", "one")).add("s__a")
+        kept = SharedActivations(store, lambda: now)
+        await (await kept.resolve("ann", "one")).add("s__a")
         for now in (20 * DAY, 40 * DAY):  # noqa: B007 - the clock
-            await kept.of("ann", "one")
+            await kept.resolve("ann", "one")
         store.expire(40 * DAY)
     with opened(path) as store:
         assert store.activated("ann", "one", 40 * DAY) == {"s__a"}

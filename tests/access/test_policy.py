@@ -92,11 +92,11 @@ def test_an_empty_allow_permits_nothing_and_an_absent_one_changes_nothing():
 
 def test_callers_about_whom_the_same_rules_speak_share_a_view():
     policy = Policy(rules=[VisibilityRule({"tenant_id": ("red",)}, deny=("x",))])
-    assert policy.asked_for() == ()
+    assert policy.known_permissions() == ()
     assert policy.permissions(RED) is policy.permissions(Caller("other", tenant_id="red"))
     assert policy.permissions(BLUE) is policy.permissions(NOBODY)
     assert policy.permissions(RED).key != policy.permissions(BLUE).key
-    assert policy.asked_for() == (policy.permissions(RED), policy.permissions(BLUE))
+    assert policy.known_permissions() == (policy.permissions(RED), policy.permissions(BLUE))
 
 
 @pytest.mark.parametrize(

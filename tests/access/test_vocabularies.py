@@ -9,20 +9,20 @@ from toolcrib.policy.rules import VisibilityRule
 from toolcrib.policy.state import (
     EVERYBODY,
     LEARNERS_MAX,
-    Forgotten,
-    KeptVocabularies,
+    LessonFilter,
+    StoredVocabularies,
     Vocabularies,
-    caller_of,
-    group_of,
-    learner_of,
-    taught,
+    caller_from_key,
+    group_key,
+    learner_key,
+    with_lesson,
 )
 from toolcrib.search.learned_words import ENTRIES_MAX, HALF_LIFE_S, Lesson
 
 NOW = 1_800_000_000.0
-ANN, BOB = learner_of(Caller("ann")), learner_of(Caller("bob"))
+ANN, BOB = learner_key(Caller("ann")), learner_key(Caller("bob"))
 
-opened = partial(state_files.opened, part=KeptVocabularies)
+opened = partial(state_files.opened, part=StoredVocabularies)
 
 
 def lesson(words: str = "standup", tool: str = "calendar__create", at: float = NOW) -> Lesson:
@@ -32,7 +32,7 @@ def lesson(words: str = "standup", tool: str = "calendar__create", at: float = N
 def remembered(*lessons: tuple[str, Lesson]) -> Vocabularies:
     known: Vocabularies = {}
     for each in lessons:
-        known = taught(known, *each)
+        known = with_lesson(known, *each)
     return known
 
 
@@ -60,22 +60,22 @@ def test_a_flood_is_bounded_on_disk_as_in_memory_and_takes_nothing_from_others(p
 def test_nobodys_vocabulary_goes_because_others_learn_too(path: Path):
     with opened(path) as kept:
         for number in range(LEARNERS_MAX + 5):
-            kept.teach([(learner_of(Caller(f"p{number}")), lesson(at=NOW + number))])
-        kept.teach([(learner_of(Caller("p0")), lesson("invoice"))])
+            kept.teach([(learner_key(Caller(f"p{number}")), lesson(at=NOW + number))])
+        kept.teach([(learner_key(Caller("p0")), lesson("invoice"))])
         known = kept.all()
-    assert sorted(known) == sorted(learner_of(Caller(f"p{number}")) for number in range(LEARNERS_MAX))
-    assert set(known[learner_of(Caller("p0"))].entries) == {"standup", "invoice"}
+    assert sorted(known) == sorted(learner_key(Caller(f"p{number}")) for number in range(LEARNERS_MAX))
+    assert set(known[learner_key(Caller("p0"))].entries) == {"standup", "invoice"}
 
 
 def test_what_fits_all_that_is_given_is_forgotten(path: Path):
     with opened(path) as kept:
         lessons = [(ANN, lesson("standup team")), (ANN, lesson("standup", "b")), (BOB, lesson("standup"))]
         kept.teach(lessons)
-        assert kept.forget(Forgotten([ANN], words=["standup"], tool="b")) == 1
-        assert kept.forget(Forgotten([], words=["standup"])) == 0
-        assert kept.forget(Forgotten(words=["standup"])) == 2
+        assert kept.forget(LessonFilter([ANN], words=["standup"], tool="b")) == 1
+        assert kept.forget(LessonFilter([], words=["standup"])) == 0
+        assert kept.forget(LessonFilter(words=["standup"])) == 2
         assert [(word, tool) for word, tool, _ in kept.all()[ANN].pairs()] == [("team", "calendar__create")]
-        assert kept.forget(Forgotten()) == 1
+        assert kept.forget(LessonFilter()) == 1
         assert kept.all() == {}
 
 
@@ -95,7 +95,7 @@ def test_whatever_this_or_another_process_teaches_or_forgets_shows_in_the_versio
         here.teach([(ANN, lesson())])
         after = here.version()
         assert after != before
-        there.forget(Forgotten())
+        there.forget(LessonFilter())
         assert here.version() != after
 
 
@@ -107,16 +107,16 @@ def test_a_learner_is_one_principal_of_one_tenant_project_and_profile_and_can_be
         Caller("ann", None, None, "red"),
         Caller('a"],'),
     ]
-    assert len({*map(learner_of, callers), EVERYBODY}) == 6
-    assert [caller_of(learner_of(caller)) for caller in callers] == callers
-    assert [caller_of(text) for text in (EVERYBODY, "not JSON", "{}", "3")] == [None] * 4
+    assert len({*map(learner_key, callers), EVERYBODY}) == 6
+    assert [caller_from_key(learner_key(caller)) for caller in callers] == callers
+    assert [caller_from_key(text) for text in (EVERYBODY, "not JSON", "{}", "3")] == [None] * 4
 
 
 def test_those_learn_together_whom_the_same_rules_are_about():
     whens = ({"tenant_id": ("red",)}, {"tenant_id": ("red", "blue")}, {"tenant_id": ("red",), "profile": ("guest",)})
     rules = [VisibilityRule(when) for when in whens]
-    groups = [group_of(some) for some in ([], *([rule] for rule in rules), rules[:2])]
+    groups = [group_key(some) for some in ([], *([rule] for rule in rules), rules[:2])]
     assert len(set(groups)) == 5
     assert groups[0] == EVERYBODY
-    assert [caller_of(group) for group in groups] == [None] * 5
-    assert group_of([VisibilityRule({"tenant_id": ("red",)}, deny=("more",))]) == groups[1]
+    assert [caller_from_key(group) for group in groups] == [None] * 5
+    assert group_key([VisibilityRule({"tenant_id": ("red",)}, deny=("more",))]) == groups[1]

@@ -12,7 +12,7 @@ import pytest
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.cli import main
-from toolcrib.policy.state import Forgotten, KeptVocabularies
+from toolcrib.policy.state import LessonFilter, StoredVocabularies
 from worlds import MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
@@ -97,14 +97,14 @@ async def test_what_is_denied_now_is_not_shown_and_is_forgotten_all_the_same(tmp
 @pytest.mark.parametrize(("meant", "gone"), [(["--all"], 3), (["--tool", FEED], 2), (["--principal", "ann"], 1)])
 async def test_all_that_is_meant_is_forgotten_at_once(tmp_path, run, monkeypatch, meant, gone):
     await taught(tmp_path)
-    changes: list[Forgotten] = []
-    forget = KeptVocabularies.forget
+    changes: list[LessonFilter] = []
+    forget = StoredVocabularies.forget
 
-    def noted(kept: KeptVocabularies, what: Forgotten) -> int:
+    def noted(kept: StoredVocabularies, what: LessonFilter) -> int:
         changes.append(what)
         return forget(kept, what)
 
-    monkeypatch.setattr(KeptVocabularies, "forget", noted)
+    monkeypatch.setattr(StoredVocabularies, "forget", noted)
     _, out, _ = await anyio.to_thread.run_sync(lambda: run("--forget", *meant, "--json"))
     assert json.loads(out) == {"forgotten": gone}
     assert len(changes) == 1

@@ -10,7 +10,7 @@ from fakes.menu import tool
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.model import Caller
 from toolcrib.gateway.composition import refuse_without_session
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
 
 pytestmark = pytest.mark.anyio
@@ -241,7 +241,7 @@ async def test_without_a_session_nothing_is_kept_and_nothing_is_called_activated
 )
 def test_the_listing_mode_follows_from_config_and_transport(tmp_path, servers, toolcrib, transport, mode):
     settings = configured(tmp_path, {key: MemoryServer() for key in servers}, toolcrib)
-    assert Hosts(settings, transport).of("").listing == mode
+    assert ClientProfiles(settings, transport).profile("").listing == mode
 
 
 async def test_a_caller_whose_token_stands_for_nobody_is_served_nothing(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
-from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Policy
 
@@ -67,7 +67,7 @@ def mentions() -> Callable[[str], object]:
     deny = [f"*thing_{number}" for number in range(25)] + [f"server-{number}.do_*_9*" for number in range(25)]
     view = Policy(deny=deny).permissions(Caller())
     servers = sorted({server for server, _ in tools})
-    return lambda text: ToolMentions(view, catalog, servers, own=()).clean(text)
+    return lambda text: NameMasker(view, catalog, servers, own=()).clean(text)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from hosts.launching import HOSTS
 from hosts.reading import Sent, ask, client_of, forms, reached, structured_of, text_of, told, was_found
 from hosts.running import Run, crib, hosts_folder, installed, run
 from toolcrib.config.loading import load
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 
 pytestmark = [pytest.mark.slow, pytest.mark.hosts]
 
@@ -130,7 +130,7 @@ def test_a_used_tool_can_be_called_by_its_own_name_where_the_host_follows_the_li
 def test_toolcribs_own_table_knows_the_host_by_the_name_it_sends_and_says_the_same(
     name: str, seen: Run, expected: Expected
 ):
-    hosts = Hosts(load(seen.folder / "toolcrib.json", {"HOME": str(seen.folder)}, seen.folder), "stdio")
+    hosts = ClientProfiles(load(seen.folder / "toolcrib.json", {"HOME": str(seen.folder)}, seen.folder), "stdio")
     [host] = [host for host in hosts.table if fnmatchcase(client_of(seen), host.clients)]
     shows = {TEXT: "text", STRUCTURED: "structured", BOTH: "both"}[expected.shows]
     assert (host.grown_list, host.shows_text_alone) == (expected.follows, True)

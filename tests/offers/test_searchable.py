@@ -7,7 +7,7 @@ from fakes.memory import MemoryServer
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.catalog.arguments import SchemaChecker
-from toolcrib.catalog.config_names import misnamed
+from toolcrib.catalog.config_names import find_unmatched
 from toolcrib.gateway.offline import Clocks, open_index
 from worlds import ERAS, world
 
@@ -114,4 +114,4 @@ async def test_a_policy_about_resources_and_prompts_is_no_slip(tmp_path):
     async with world(tmp_path, {"docs": server()}, {"policy": {"deny": deny}}) as w:
         settings = w.settings
     with open_index(settings, Clocks()) as index:
-        assert list(misnamed(settings, index, SchemaChecker(50, lambda: 0.0))) == []
+        assert list(find_unmatched(settings, index, SchemaChecker(50, lambda: 0.0))) == []

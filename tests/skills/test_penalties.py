@@ -96,7 +96,7 @@ def test_whatever_is_reported_the_loss_is_bounded_and_only_shrinks_with_time(his
     known, now = Outcomes("d"), NOW
     for success, wait in history:
         now += wait
-        known = known.joined_by(Report("a", "d", success=success), now)
+        known = known.with_report(Report("a", "d", success=success), now)
     assert 0.0 <= penalty(known, now + later) <= penalty(known, now) <= PENALTY_MAX
     if not any(not success for success, _ in history):
         assert penalty(known, now) == 0.0

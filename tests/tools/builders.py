@@ -23,11 +23,11 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
-from toolcrib.catalog.wording import Wordings
+from toolcrib.catalog.views import CatalogViews
 from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
@@ -137,7 +137,9 @@ def opened(
     with Store(path, TOOLS_SCHEMA, fts=fts) as store:
         index = ToolIndex(store)
         yield World(
-            store, index, Searcher(Wordings(index, Mentions((), ())), SearchSettings(**options), preferred_namespaces)
+            store,
+            index,
+            Searcher(CatalogViews(index, NameMaskers((), ())), SearchSettings(**options), preferred_namespaces),
         )
 
 

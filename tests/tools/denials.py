@@ -16,11 +16,11 @@ from builders import REAL_CATALOG, opened, replace
 from fakes.menu import tool
 from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.ingest import Shaping, ingest
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.catalog.wording import Wording, Wordings
+from toolcrib.catalog.views import CatalogView, CatalogViews
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.policy.rules import Policy, VisibilityRule
@@ -80,7 +80,7 @@ class Denial:
 
     denied: frozenset[tuple[str, str]]
     tools: tuple[Tool, ...]
-    reading: Wording
+    reading: CatalogView
     plain: ToolIndex
 
     @property
@@ -117,7 +117,9 @@ def policy_of(denied: frozenset[tuple[str, str]], lists: Lists, how: How) -> Pol
 def denial(index: ToolIndex, catalog: Catalog, policy: Policy, denied: frozenset[tuple[str, str]], lists: Lists):
     """Return what a caller with no facts reads under a policy."""
     permitted = catalog.permitted(policy.permissions(Caller()))
-    return Denial(denied, permitted.tools, Wordings(index, Mentions(tuple(lists), ())).of(catalog, permitted), index)
+    return Denial(
+        denied, permitted.tools, CatalogViews(index, NameMaskers(tuple(lists), ())).view(catalog, permitted), index
+    )
 
 
 def every(lists: Lists) -> Iterator[tuple[str, JsonObject]]:

@@ -6,32 +6,32 @@ import weakref
 import pytest
 from builders import ISSUES, World, permitted
 
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.tool_search import Briefs
-from toolcrib.catalog.wording import Wordings
+from toolcrib.catalog.views import CatalogViews
 
 
 @pytest.fixture
-def wordings(world: World) -> Wordings:
+def views(world: World) -> CatalogViews:
     world.listed(ISSUES)
-    return Wordings(world.index, Mentions((), ()))
+    return CatalogViews(world.index, NameMaskers((), ()))
 
 
-def test_a_tool_is_read_once(world: World, wordings: Wordings, monkeypatch: pytest.MonkeyPatch):
+def test_a_tool_is_read_once(world: World, views: CatalogViews, monkeypatch: pytest.MonkeyPatch):
     catalog = world.catalog()
-    wording, briefs = wordings.of(catalog, permitted(catalog)), Briefs()
+    view, briefs = views.view(catalog, permitted(catalog)), Briefs()
     rows = [tool.row for tool in catalog.tools]
-    shown = briefs.of(wording, rows)
-    monkeypatch.setattr(wording, "cards", None)
-    assert briefs.of(wording, rows) == shown
+    shown = briefs.read(view, rows)
+    monkeypatch.setattr(view, "cards", None)
+    assert briefs.read(view, rows) == shown
     assert shown.keys() == set(rows)
 
 
-def test_it_keeps_no_catalog_that_has_been_replaced(world: World, wordings: Wordings):
+def test_it_keeps_no_catalog_that_has_been_replaced(world: World, views: CatalogViews):
     catalog, briefs = world.catalog(), Briefs()
-    briefs.of(wordings.of(catalog, permitted(catalog)), [tool.row for tool in catalog.tools])
+    briefs.read(views.view(catalog, permitted(catalog)), [tool.row for tool in catalog.tools])
     replaced = weakref.ref(catalog)
     catalog = world.catalog()
-    briefs.of(wordings.of(catalog, permitted(catalog)), [tool.row for tool in catalog.tools])
+    briefs.read(views.view(catalog, permitted(catalog)), [tool.row for tool in catalog.tools])
     gc.collect()
     assert replaced() is None

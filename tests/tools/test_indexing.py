@@ -319,7 +319,7 @@ async def test_what_another_process_has_listed_is_seen_soon_after_somebody_looks
         await other.take_in("a", tool("x"))
         async with following(one):
             assert one.indexer.current() is before
-            one.indexer.look()
+            one.indexer.schedule_reload()
             assert one.indexer.current() is before
             await until(lambda: one.names() == ["a__x"])
             after = one.indexer.current()
@@ -338,7 +338,7 @@ async def test_a_look_at_what_has_not_changed_changes_nothing(tmp_path, monkeypa
             before = it.indexer.current()
             looks.clear()
             for expected in (1, 2, 3):
-                it.indexer.look()
+                it.indexer.schedule_reload()
                 await until(lambda: len(looks) == expected)  # noqa: B023 - waited for at once
             assert it.indexer.current() is before
 
@@ -350,7 +350,7 @@ async def test_many_looks_are_one(tmp_path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(it.index, "data_version", lambda: looks.append(1) or real())
         async with following(it):
             for _ in range(50):
-                it.indexer.look()
+                it.indexer.schedule_reload()
                 await anyio.lowlevel.checkpoint()
             await until(lambda: bool(looks))
             assert len(looks) == 1
@@ -365,10 +365,10 @@ async def test_a_catalog_that_cannot_be_reloaded_stays_and_is_tried_again(tmp_pa
         real = one.index.load
         monkeypatch.setattr(one.index, "load", lambda servers: raised(failures.pop()) if failures else real(servers))
         async with following(one):
-            one.indexer.look()
+            one.indexer.schedule_reload()
             await until(lambda: not failures)
             assert one.names() == ["a__x"]
-            one.indexer.look()
+            one.indexer.schedule_reload()
             await until(lambda: one.names() == ["a__x", "b__y"])
 
 
@@ -398,7 +398,7 @@ async def test_servers_whose_rows_went_with_a_damaged_file_are_listed_again(tmp_
             await until(lambda: lost == ["a"])
             await it.take_in("a", tool("x"))
             assert it.names() == ["a__x", "b__z"]
-            it.indexer.look()
+            it.indexer.schedule_reload()
             await anyio.wait_all_tasks_blocked()
             assert lost == ["a"]
 
@@ -412,7 +412,7 @@ async def test_servers_are_listed_again_after_damage_whoever_lists_first(tmp_pat
         await it.take_in("a", tool("y"))
         await it.take_in("b", tool("z"))
         async with following(it) as lost:
-            it.indexer.look()
+            it.indexer.schedule_reload()
             await until(lambda: lost == ["c"])
 
 

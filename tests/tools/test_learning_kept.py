@@ -14,7 +14,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.rules import Policy
 from toolcrib.policy.sessions import Asked, Session
-from toolcrib.policy.state import Forgotten, KeptVocabularies, Vocabularies
+from toolcrib.policy.state import LessonFilter, StoredVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
 from worlds import configured, until
@@ -25,7 +25,7 @@ EVENT = "calendar__create_event"
 NOW = 1_800_000_000.0
 
 
-class Kept(KeptVocabularies):
+class Kept(StoredVocabularies):
     """Vocabularies in a file that may fail for a while."""
 
     def __init__(self, store: Store) -> None:
@@ -61,21 +61,21 @@ def settings(tmp_path: Path) -> Settings:
 class Learner:
     """Somebody who learns."""
 
-    def __init__(self, settings: Settings, kept: KeptVocabularies) -> None:
+    def __init__(self, settings: Settings, kept: StoredVocabularies) -> None:
         self.learning = Learning(settings, Policy(), kept, lambda: NOW)
         self.session = Session("one", Caller("ann"), RunActivations(), growing=False)
         self.learning.open()
 
     def learns(self, word: str) -> None:
         self.session.history.asked = (Asked(word, word, (), NOW),)
-        self.learning.called(self.session, EVENT, self.session.history.asked)
+        self.learning.record_call(self.session, EVENT, self.session.history.asked)
 
     @property
     def known(self) -> set[str]:
-        return set(self.learning.of(self.session).entries)
+        return set(self.learning.vocabulary(self.session).entries)
 
 
-def words(kept: KeptVocabularies) -> set[str]:
+def words(kept: StoredVocabularies) -> set[str]:
     return {word for vocabulary in kept.all().values() for word in vocabulary.entries}
 
 
@@ -111,8 +111,8 @@ async def test_what_another_process_has_forgotten_goes_though_it_cannot_be_read_
     learner = Learner(settings, kept)
     learner.learns("standup")
     learner.learning.flush()
-    with state_files.opened(tmp_path / "state.db", KeptVocabularies) as other:
-        other.forget(Forgotten())
+    with state_files.opened(tmp_path / "state.db", StoredVocabularies) as other:
+        other.forget(LessonFilter())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(learner.learning.keep)
         kept.fails = True

@@ -17,10 +17,10 @@ from models import make_model
 
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
-from toolcrib.catalog.wording import Wordings
+from toolcrib.catalog.views import CatalogViews
 from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
@@ -64,7 +64,7 @@ def opened(
         shared = None if load is None else SharedModel(load)
         semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
         yield (
-            World(store, index, Searcher(Wordings(index, Mentions((), ())), SearchSettings(semantic=semantic))),
+            World(store, index, Searcher(CatalogViews(index, NameMaskers((), ())), SearchSettings(semantic=semantic))),
             shared,
         )
 

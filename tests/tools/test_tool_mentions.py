@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fakes.menu import tool as definition
 from toolcrib.base.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
-from toolcrib.catalog.denied_names import ToolMentions, hint
+from toolcrib.catalog.denied_names import NameMasker, hint
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.activations import NoActivations
 from toolcrib.policy.rules import Policy, VisibilityRule
@@ -25,7 +25,7 @@ ALWAYS = {"look"}
 EVERYONE = Policy()
 
 
-def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMentions:
+def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> NameMasker:
     """Return what reads documents for a caller; a tool that the policy takes from everybody is not indexed."""
     indexed: list[Tool] = []
     for row, spelled in enumerate(tools):
@@ -33,7 +33,7 @@ def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMenti
         mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
         if policy.permits_anyone(server, name, public_name(server, name)):
             indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
-    return ToolMentions(policy.permissions(Caller()), Catalog(indexed), SERVERS, BUILTIN_NAMES)
+    return NameMasker(policy.permissions(Caller()), Catalog(indexed), SERVERS, BUILTIN_NAMES)
 
 
 def denied(*globs: str) -> Policy:
@@ -50,9 +50,9 @@ HOW = pytest.mark.parametrize("how", [denied, hidden])
 
 
 def cleaned(text: str, policy: Policy) -> str:
-    mentions = reader(policy)
-    once, _ = mentions.clean(text)
-    assert mentions.clean(once)[0] == once
+    masker = reader(policy)
+    once, _ = masker.clean(text)
+    assert masker.clean(once)[0] == once
     return once
 
 
@@ -108,8 +108,8 @@ def test_a_denied_name_is_replaced_wherever_and_however_it_is_written(how, spell
 @HOW
 @pytest.mark.parametrize("glob", ["drop_*", "*_table", "db.drop_table", "db__drop*", "*.drop_table", "*/drop_table"])
 def test_any_glob_that_denies_a_tool_takes_its_name_out(how, glob: str):
-    mentions = reader(how(glob), ["db.read_row", "db.drop_table"])
-    assert mentions.clean("Run drop_table or db.drop_table.")[0] == f"Run {ANOTHER_TOOL} or {ANOTHER_TOOL}."
+    masker = reader(how(glob), ["db.read_row", "db.drop_table"])
+    assert masker.clean("Run drop_table or db.drop_table.")[0] == f"Run {ANOTHER_TOOL} or {ANOTHER_TOOL}."
 
 
 @HOW
@@ -176,10 +176,10 @@ def test_a_name_that_only_its_server_knows_is_known_once_it_is_listed():
     text = "Run drop_table or `vacuum`, not vacuum or db.look."
     listed = Catalog([], withheld=[name_digest("drop_table"), name_digest("vacuum")])
     view = Policy(allow=["gh.*"]).permissions(Caller())
-    assert ToolMentions(view, listed, SERVERS, ()).clean(text)[0] == (
+    assert NameMasker(view, listed, SERVERS, ()).clean(text)[0] == (
         f"Run {ANOTHER_TOOL} or `{ANOTHER_TOOL}`, not vacuum or {ANOTHER_TOOL}."
     )
-    assert ToolMentions(view, Catalog([]), SERVERS, ()).clean(text)[0] == (
+    assert NameMasker(view, Catalog([]), SERVERS, ()).clean(text)[0] == (
         f"Run drop_table or `vacuum`, not vacuum or {ANOTHER_TOOL}."
     )
 
@@ -211,16 +211,16 @@ def test_where_nothing_is_denied_a_list_keeps_what_nobody_has():
 
 @HOW
 def test_a_list_of_tools_keeps_what_the_caller_has_and_what_is_a_hosts_own(how):
-    mentions = reader(how("drop*"))
+    masker = reader(how("drop*"))
     names = ["mcp__db__read_row", "read_row", "no_such_tool", "nothing", "My DB/look", "skill_get", "gh.createIssue_2"]
-    assert mentions.clean_names(names) == ("mcp__db__read_row", "read_row", "My DB/look", "skill_get")
+    assert masker.clean_names(names) == ("mcp__db__read_row", "read_row", "My DB/look", "skill_get")
 
 
 @HOW
 def test_lists_of_tools_lose_the_denied_ones(how):
-    mentions = reader(how("drop*"))
+    masker = reader(how("drop*"))
     names = ["Read", "drop", "mcp__db__drop_table", "Bash(git:*)", "db.read_row", "mcp__db__*", "`drop`", "Drop"]
-    assert mentions.clean_names(names) == ("Read", "Bash(git:*)", "db.read_row", "mcp__db__*", "Drop")
+    assert masker.clean_names(names) == ("Read", "Bash(git:*)", "db.read_row", "mcp__db__*", "Drop")
 
 
 LETTERS = st.text("abcdXY", min_size=1, max_size=4)
@@ -234,20 +234,20 @@ def test_no_spelling_of_a_denied_name_survives_in_any_text(data: st.DataObject, 
     words = st.lists(st.one_of(spellings, NAMES, LETTERS), min_size=1, max_size=8)
     text = "".join(data.draw(BETWEEN) + word for word in data.draw(words)) + data.draw(BETWEEN)
     policy = hidden(name) if is_indexed else denied(name)
-    mentions = reader(policy, [f"db.{name}", "gh.other_one"])
-    once, _ = mentions.clean(text)
+    masker = reader(policy, [f"db.{name}", "gh.other_one"])
+    once, _ = masker.clean(text)
     assert not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", once, re.ASCII)
-    assert mentions.clean(once)[0] == once
+    assert masker.clean(once)[0] == once
     assert reader(denied(name), ["gh.other_one"]).clean(text)[0] == once
     assert once.count("\n") == text.count("\n")
 
 
 def test_nothing_is_kept_of_the_words_that_are_read_for_a_skill_with_names_that_nobody_has():
-    mentions, text = reader(hidden("drop*")), " ".join(f"word_{number}" for number in range(2000))
-    mentions.without_names(text, frozenset(["other_tool"]))
+    masker, text = reader(hidden("drop*")), " ".join(f"word_{number}" for number in range(2000))
+    masker.without_names(text, frozenset(["other_tool"]))
     tracemalloc.start()
     try:
-        mentions.without_names(text, frozenset(["no_such_tool"]))
+        masker.without_names(text, frozenset(["no_such_tool"]))
         assert tracemalloc.get_traced_memory()[0] < 20_000
     finally:
         tracemalloc.stop()
@@ -264,10 +264,10 @@ def test_the_permitted_tools_that_a_list_may_lack_are_told_in_order_once():
 
 
 def test_a_name_of_one_plain_word_is_a_mention_only_where_it_stands_alone_in_code_marks():
-    mentions = reader()
-    assert mentions.clean("To drop all, `drop`.")[1] == ("db__drop",)
+    masker = reader()
+    assert masker.clean("To drop all, `drop`.")[1] == ("db__drop",)
     for text in ("drop", "`drop table`", "```\ndrop 1\n```", "`look`", "`a` drop `b`"):
-        assert mentions.clean(text)[1] == ()
+        assert masker.clean(text)[1] == ()
 
 
 def test_five_tools_are_enough():
@@ -300,8 +300,8 @@ async def test_the_gate_reads_for_each_kind_of_caller_and_anew_when_the_catalog_
         )
         catalog = crib.indexer.current()
         text = "read_row, then drop_table"
-        assert crib.gate.mentions(red, catalog).clean(text) == (f"read_row, then {ANOTHER_TOOL}", ("db__read_row",))
-        assert crib.gate.mentions(blue, catalog).clean(text) == (text, ("db__read_row", "db__drop_table"))
-        assert crib.gate.mentions(red, catalog) is crib.gate.mentions(red, catalog)
+        assert crib.gate.masker(red, catalog).clean(text) == (f"read_row, then {ANOTHER_TOOL}", ("db__read_row",))
+        assert crib.gate.masker(blue, catalog).clean(text) == (text, ("db__read_row", "db__drop_table"))
+        assert crib.gate.masker(red, catalog) is crib.gate.masker(red, catalog)
         await w.change("db", definition("drop_table"))
-        assert crib.gate.mentions(red, crib.indexer.current()).clean(text)[1] == ()
+        assert crib.gate.masker(red, crib.indexer.current()).clean(text)[1] == ()

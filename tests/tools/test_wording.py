@@ -10,10 +10,10 @@ from builders import GUEST, REAL_CATALOG
 from denials import HOWS, LISTS, How, Lists, check, denial, indexed, policy_of, real_lists, some, store
 
 from fakes.menu import tool
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, ToolIndex
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.catalog.wording import Wording, Wordings
+from toolcrib.catalog.views import CatalogView, CatalogViews
 from toolcrib.policy.rules import Policy, VisibilityRule
 
 needs_catalog = pytest.mark.skipif(
@@ -67,8 +67,8 @@ def test_what_a_tool_is_changed_to_is_worked_out_once(tmp_path, monkeypatch):
     with indexed(tmp_path, LISTS, policy) as (index, catalog):
         it = denial(index, catalog, policy, denied, LISTS)
         first = it.reading.described(it.rows), it.reading.cards(it.rows)
-        monkeypatch.setattr("toolcrib.catalog.wording.texts_in", None)
-        monkeypatch.setattr(it.reading.mentions, "without", None)
+        monkeypatch.setattr("toolcrib.catalog.views.texts_in", None)
+        monkeypatch.setattr(it.reading.masker, "without", None)
         assert (it.reading.described(it.rows), it.reading.cards(it.rows)) == first
         assert not any("drop_table" in card.description for card in first[1].values())
 
@@ -100,7 +100,7 @@ LATER: dict[str, Lists] = {
     "a name that nobody knew": {"db": [tool("list_rows", "Safer than purge_all."), tool("purge_all")]},
     "no name": {"db": [tool("list_rows", "Lists."), tool("drop_table")]},
 }
-READS: dict[str, Callable[[Wording, int], Any]] = {
+READS: dict[str, Callable[[CatalogView, int], Any]] = {
     "described": lambda reading, row: reading.described([row]),
     "cards": lambda reading, row: reading.cards([row]),
     "words": lambda reading, row: reading.words([row]),
@@ -110,11 +110,11 @@ READS: dict[str, Callable[[Wording, int], Any]] = {
 NO_WORDS = ("",) * len(TEXT_COLUMNS)
 
 
-def only_list_rows(index: ToolIndex, catalog: Catalog) -> tuple[Wording, int]:
+def only_list_rows(index: ToolIndex, catalog: Catalog) -> tuple[CatalogView, int]:
     """Return what a guest reads, who may use ``list_rows`` only, and its row."""
     permitted = catalog.permitted(ONLY_LIST_ROWS.permissions(GUEST))
     [row] = [each.row for each in permitted.tools if each.name == "list_rows"]
-    return Wordings(index, Mentions(("db",), ())).of(catalog, permitted), row
+    return CatalogViews(index, NameMaskers(("db",), ())).view(catalog, permitted), row
 
 
 @pytest.mark.parametrize("later", LATER.values(), ids=LATER)
@@ -165,7 +165,7 @@ def test_a_list_that_is_stored_between_two_reads_leaves_no_name(tmp_path, monkey
 def test_to_whom_nothing_is_denied_it_is_shown_as_it_is_now(tmp_path):
     with indexed(tmp_path, BEFORE) as (index, catalog):
         permitted = catalog.permitted(Policy().permissions(GUEST))
-        reading = Wordings(index, Mentions(("db",), ())).of(catalog, permitted)
+        reading = CatalogViews(index, NameMaskers(("db",), ())).view(catalog, permitted)
         store(index, LATER["a name that nobody knew"], Policy())
         [row] = [each.row for each in permitted.tools if each.name == "list_rows"]
         assert reading.cards([row])[row].description == "Safer than purge_all."

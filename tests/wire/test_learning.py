@@ -10,7 +10,7 @@ import pytest
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.policy.state import Forgotten
+from toolcrib.policy.state import LessonFilter
 from toolcrib.search import learned_words
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 
@@ -275,6 +275,6 @@ async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path:
             await teach(there, "retro")
             await comes(here, "retro", [EVENT])
             assert await here.found("standup") == [EVENT]
-            one.wire._tool_use_cases._parts.learning._kept.forget(Forgotten(words=["standup"]))
+            one.wire._tool_use_cases._parts.learning._kept.forget(LessonFilter(words=["standup"]))
             await comes(there, "standup", [])
             assert await there.found("retro") == [EVENT]

@@ -13,7 +13,7 @@ from mcp import MCPError
 from fakes.menu import tool
 from toolcrib.base.errors import StoreError
 from toolcrib.catalog import arguments as schema_check
-from toolcrib.catalog import definitions, gate, index, indexing, snapshot, wording
+from toolcrib.catalog import definitions, gate, index, indexing, snapshot, views
 from toolcrib.catalog import tool_search as answers
 from toolcrib.catalog import tool_search as search
 from toolcrib.downstream import connection, fleet, lifecycle
@@ -48,7 +48,7 @@ CLASSES = [
     tool_call.CallTool,
     tool_search.SearchTools,
     index.ToolIndex,
-    wording.Wording,
+    views.CatalogView,
     EventLog,
 ]
 MODULES = {
@@ -61,7 +61,7 @@ MODULES = {
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
     definitions: ["render"],
-    wording: ["listed_definition"],
+    views: ["listed_definition"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
 IN_A_SERVERS_TASK = (

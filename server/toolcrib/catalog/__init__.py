@@ -18,6 +18,6 @@ PUBLIC = (
     "offers",
     "snapshot",
     "tool_search",
-    "wording",
+    "views",
 )
 """The modules that other packages may import."""

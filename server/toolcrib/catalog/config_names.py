@@ -35,7 +35,7 @@ class _LastListed:
     hides_besides: bool = False
 
 
-def misnamed(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
+def find_unmatched(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
     """Yield each name, pattern and example of the config that fits no tool, with similar names, as far as known.
 
     Servers that were never listed may have any tool; if ``index`` is None, that is every server.

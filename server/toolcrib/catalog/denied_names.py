@@ -198,7 +198,7 @@ class _Words:
         return look(name, in_code)
 
 
-class ToolMentions:
+class NameMasker:
     """Reads texts of one catalog for callers with equal permissions; caches the results for words.
 
     ``own`` are the names of our own tools, which no policy applies to.
@@ -322,20 +322,20 @@ def _joined(readings: Iterable[_Reading]) -> _Reading:
     return _Reading("".join([each.text for each in every]), tuple(name for each in every for name in each.named))
 
 
-class Mentions:
-    """The :class:`ToolMentions` of each kind of caller, for the catalog requested last.
+class NameMaskers:
+    """The :class:`NameMasker` of each kind of caller, for the catalog requested last.
 
     ``servers`` are their keys, ``own`` the names of our own tools, which no policy applies to.
     """
 
     def __init__(self, servers: Sequence[str], own: Collection[str]) -> None:
         self._servers, self._own = tuple(servers), frozenset(own)
-        self._by_permissions: dict[tuple[int, ...], ToolMentions] = {}
+        self._by_permissions: dict[tuple[int, ...], NameMasker] = {}
 
-    def of(self, catalog: Catalog, permissions: Permissions) -> ToolMentions:
+    def masker(self, catalog: Catalog, permissions: Permissions) -> NameMasker:
         """Return the reader of texts for callers with these permissions."""
         mentions = self._by_permissions.get(permissions.key)
         if mentions is None or mentions.catalog is not catalog:
-            mentions = ToolMentions(permissions, catalog, self._servers, self._own)
+            mentions = NameMasker(permissions, catalog, self._servers, self._own)
             self._by_permissions[permissions.key] = mentions
         return mentions

@@ -13,7 +13,7 @@ from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import Briefs, SearchAnswer, Searcher, SearchRequest, Shown, found_tools, usage, whole
-from toolcrib.catalog.wording import Wording, Wordings
+from toolcrib.catalog.views import CatalogView, CatalogViews
 from toolcrib.config.settings import ServerSettings
 from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
@@ -23,13 +23,13 @@ _PURPOSE_MAX = 40
 """Maximum length of the purpose of one server."""
 
 
-class Subjects:
+class ServerPurposes:
     """Describes the available servers. Never in a downstream's words: these could instruct a model."""
 
     def __init__(self, servers: Mapping[str, ServerSettings], gate: Gate) -> None:
         self._servers, self._gate = servers, gate
 
-    def of(self, servers: Sequence[str], session: Session, catalog: Catalog, room: int) -> str:
+    def describe(self, servers: Sequence[str], session: Session, catalog: Catalog, room: int) -> str:
         """Return servers with their purposes if they fit into ``room`` characters; else as many names as fit."""
         described = [self._with_purpose(key, session, catalog) for key in servers]
         return enumerated(described if len(", ".join(described)) <= room else servers, room)
@@ -62,13 +62,13 @@ def refuse_blank(request: SearchRequest) -> None:
 class ToolFinder:
     """Finds tools that a session's caller may use, and returns their texts as the caller may read them."""
 
-    def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings, learning: Learning) -> None:
-        self.searcher, self._gate, self._wordings, self._learning = searcher, gate, wordings, learning
+    def __init__(self, searcher: Searcher, gate: Gate, views: CatalogViews, learning: Learning) -> None:
+        self.searcher, self._gate, self._views, self._learning = searcher, gate, views, learning
         self._briefs = Briefs()
 
-    def wording(self, session: Session, catalog: Catalog) -> Wording:
+    def view(self, session: Session, catalog: Catalog) -> CatalogView:
         """Return the wording for the session's caller: without names of tools that the caller may not use."""
-        return self._wordings.of(catalog, self._gate.permitted(session, catalog))
+        return self._views.view(catalog, self._gate.permitted(session, catalog))
 
     async def find(
         self,
@@ -85,22 +85,22 @@ class ToolFinder:
 
         """
         refuse_blank(request)
-        wording = self.wording(session, catalog)
-        found, shown = await self._found(request, catalog, wording, detail, self._learning.of(session))
+        view = self.view(session, catalog)
+        found, shown = await self._found(request, catalog, view, detail, self._learning.vocabulary(session))
         activated, owners = self._gate.activated(session, catalog), self._gate.owners(session, catalog)
         hits = found_tools(found, shown, activated, owners, status_of)
         return SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],
             effective=request.search_type,
-            total_deferred=wording.permitted.deferred_count,
+            total_deferred=view.permitted.deferred_count,
             confidence=found.confidence,
-            usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.served.follows),
+            usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.client_profile.follows),
             note=found.note,
             evidence=found.strength,
         )
 
-    def go_on_from(self, before: "ToolFinder") -> None:
+    def reuse_index_of(self, before: "ToolFinder") -> None:
         """Derive the next search index from that of another config's finder."""
         self.searcher.begin_with(before.searcher.known())
 
@@ -114,23 +114,23 @@ class ToolFinder:
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
         """Return up to three permitted names similar to ``name``, as the end of an error text."""
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self.wording(session, catalog), None, NOTHING_LEARNT)
+        found, _ = await self._found(request, catalog, self.view(session, catalog), None, NOTHING_LEARNT)
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""
 
     async def _found(
-        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None, learnt: Vocabulary
+        self, request: SearchRequest, catalog: Catalog, view: CatalogView, detail: Detail | None, learnt: Vocabulary
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is shown of the hits; in a worker thread, unless switching would take longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self.searcher.search(request, catalog, wording.permitted, learnt)
-            return found, self._shown(found, wording, detail)
+            found = self.searcher.search(request, catalog, view.permitted, learnt)
+            return found, self._shown(found, view, detail)
 
-        quick = self.searcher.is_quick(request, catalog, wording.permitted)
+        quick = self.searcher.is_quick(request, catalog, view.permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:
+    def _shown(self, found: Found[Tool], view: CatalogView, detail: Detail | None) -> Mapping[int, Shown]:
         """Read the requested detail of the hits, by row; None: nothing."""
         rows = [match.document.row for match in found.matches] if detail else []
-        return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)
+        return whole(view, rows) if detail == "schema" else self._briefs.read(view, rows)

@@ -10,7 +10,7 @@ from typing import Protocol
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
-from toolcrib.catalog.denied_names import Mentions, ToolMentions
+from toolcrib.catalog.denied_names import NameMasker, NameMaskers
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
 from toolcrib.config.settings import Settings
@@ -49,7 +49,7 @@ class NamesSkill(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedTools:
+class ResolvedTools:
     """The tools that a list of spellings refers to for a caller: ``by_spelling`` has those of each that matches.
 
     ``missing`` are those that match none: denied and nonexistent tools are indistinguishable.
@@ -74,12 +74,12 @@ class Bindings:
         deferred = {LoadingMode.DEFERRED} if section.skills.tool_activation == "auto" else set[LoadingMode]()
         self._opens = frozenset({LoadingMode.SKILL, *deferred})
 
-    def of(self, skill: NamesSkill) -> SkillToolsConfig:
+    def settings_of(self, skill: NamesSkill) -> SkillToolsConfig:
         """Return the config's settings for one skill, by its most specific spelling."""
         spellings = (skill.id, f"{skill.source}/{skill.name}", skill.name)
         return next((self._entries[each] for each in spellings if each in self._entries), _NOTHING)
 
-    def named(self, catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
+    def resolve(self, catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> ResolvedTools:
         """Return the tools among those ``permitted`` that spellings in skills refer to.
 
         A public name, ``S.T`` and the like, ``mcp__S__T``, an unambiguous bare name, or a glob of these. Our own tools
@@ -94,7 +94,7 @@ class Bindings:
                 found[spelling] = tools
             elif not is_of_others(spelling):
                 missing.append(spelling)
-        return NamedTools(found, tuple(missing))
+        return ResolvedTools(found, tuple(missing))
 
     def opened(self, catalog: Catalog, permitted: Permitted, active: Active) -> Mapping[int, str]:
         """Return the rows of the tools that active skills make available, each with the first skill that names it.
@@ -109,7 +109,7 @@ class Bindings:
     def _worked_out(self, catalog: Catalog, permitted: Permitted, active: Active) -> dict[int, str]:
         found: dict[int, str] = {}
         for skill in active:
-            for tool in self.named(catalog, permitted, (*self.of(skill).tools, *skill.tools)).tools:
+            for tool in self.resolve(catalog, permitted, (*self.settings_of(skill).tools, *skill.tools)).tools:
                 if tool.loading_mode in self._opens:
                     found.setdefault(tool.row, skill.label)
         return found
@@ -139,8 +139,8 @@ def _meant(catalog: Catalog, permitted: Permitted, spelling: str) -> tuple[Tool,
 class Gate:
     """Decides for a session what it may use of the catalog; the only place that does."""
 
-    def __init__(self, settings: Settings, policy: Policy, mentions: Mentions) -> None:
-        self._policy, self._mentions = policy, mentions
+    def __init__(self, settings: Settings, policy: Policy, maskers: NameMaskers) -> None:
+        self._policy, self._maskers = policy, maskers
         self._servers = tuple(settings.servers)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
@@ -231,7 +231,7 @@ class Gate:
         """Return what distinguishes lists of the session: names and fingerprints."""
         return [(tool.public_name, tool.fingerprint) for tool in self.listed(session, catalog)]
 
-    def settle_pass_through(self, session: Session, catalog: Catalog) -> None:
+    def decide_pass_through(self, session: Session, catalog: Catalog) -> None:
         """Decide once, at a session's first list, whether so few tools are permitted that all are listed."""
         session.pass_through = self._passes_through(session, self.permitted(session, catalog).tools)
 
@@ -276,11 +276,11 @@ class Gate:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""
         if self.permissions(session).unrestricted:
             return text
-        return self.mentions(session, catalog).denied.mask(text)
+        return self.masker(session, catalog).denied.mask(text)
 
-    def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
+    def masker(self, session: Session, catalog: Catalog) -> NameMasker:
         """Return the reader of documents for the session's caller: it hides denied names and finds mentioned tools."""
-        return self._mentions.of(catalog, self.permissions(session))
+        return self._maskers.masker(catalog, self.permissions(session))
 
 
 SkillTools = Mapping[str, Mapping[str, str]]
@@ -310,7 +310,7 @@ class SkillToolStates:
         return {
             skill.label: {
                 tool.public_name: self.state(session, tool, opened)
-                for tool in bindings.named(catalog, allowed, (*bindings.of(skill).tools, *skill.tools)).tools
+                for tool in bindings.resolve(catalog, allowed, (*bindings.settings_of(skill).tools, *skill.tools)).tools
             }
             for skill in session.skills.skills
         }

@@ -140,7 +140,7 @@ class Indexer:
         """Return the current catalog. Never waits; from any thread."""
         return self.catalog
 
-    def look(self) -> None:
+    def schedule_reload(self) -> None:
         """Schedule a reload of the catalog if another process has written the index. Never waits; on the event loop."""
         self._look_wanted.set()
 
@@ -193,7 +193,7 @@ class Indexer:
             if self._ready.get(server) is stored:
                 await self._show_ready()
         if self._index.generation != self._generation:
-            self.look()  # the rows of the other servers were lost with the file
+            self.schedule_reload()  # the rows of the other servers were lost with the file
 
     async def _show_ready(self) -> None:
         """Publish a catalog with every list that is ready. Each publication builds a new one from all tools.
@@ -281,7 +281,7 @@ class Indexer:
         return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld))
 
     def _permitted(self, catalog: Catalog) -> Catalog:
-        for permissions in self._policy.asked_for():
+        for permissions in self._policy.known_permissions():
             catalog.permitted(permissions)
         for prepare in self._prepared_by:
             prepare(catalog)

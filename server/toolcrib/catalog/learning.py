@@ -14,7 +14,7 @@ from toolcrib.catalog.tool_search import SearchAnswer
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
 from toolcrib.policy.sessions import Asked, Session
-from toolcrib.policy.state import KeptVocabularies, Vocabularies, group_of, learner_of, taught
+from toolcrib.policy.state import StoredVocabularies, Vocabularies, group_key, learner_key, with_lesson
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
@@ -44,7 +44,7 @@ class Learning:
     counts.
     """
 
-    def __init__(self, settings: Settings, policy: Policy, kept: KeptVocabularies, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, policy: Policy, kept: StoredVocabularies, now: Callable[[], float]) -> None:
         section = settings.toolcrib.tool_search
         self._enabled, self._shared = section.learn, section.learn_shared
         self._redactor, self._policy = settings.redactor, policy
@@ -59,14 +59,14 @@ class Learning:
         if self._enabled:
             self._known = self._read() or {}
 
-    def of(self, session: Session) -> Vocabulary:
+    def vocabulary(self, session: Session) -> Vocabulary:
         """Return the vocabulary for searches of a session."""
         if not self._enabled:
             return NOTHING_LEARNT
         self._work.set()  # another process may have added or deleted lessons
         return self._known.get(self._learner(session), NOTHING_LEARNT)
 
-    def asked(self, session: Session, answer: SearchAnswer, told: str) -> None:
+    def record_search(self, session: Session, answer: SearchAnswer, told: str) -> None:
         """Record a search. ``told`` is its query without what the caller may not know."""
         if not self._enabled:
             return
@@ -77,7 +77,7 @@ class Learning:
         query = answer.query if is_one and not is_named else ""
         session.history.asked = (*session.history.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
 
-    def called(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
+    def record_call(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
         """Record a successful call; ``asked`` are the searches that no call had settled when it began.
 
         The first call soon after a search teaches, unless it was of the first hit or referred to an earlier search.
@@ -93,7 +93,7 @@ class Learning:
             return
         lesson = Lesson(words, name, FOUND if name in asked[-1].found else NOT_FOUND, now)
         learner = self._learner(session)
-        self._known = taught(self._known, learner, lesson)
+        self._known = with_lesson(self._known, learner, lesson)
         if len(self._unwritten) < _UNWRITTEN_MAX:
             self._unwritten.append((learner, lesson))
         self._work.set()
@@ -110,7 +110,7 @@ class Learning:
             known = await anyio.to_thread.run_sync(self._read)
             if known is not None:
                 for learner, lesson in self._unwritten:  # added meanwhile, or not written yet
-                    known = taught(known, learner, lesson)
+                    known = with_lesson(known, learner, lesson)
                 self._known = known
             await anyio.sleep(_LOOK_EVERY_S)
 
@@ -154,7 +154,7 @@ class Learning:
 
     def _learner(self, session: Session) -> str:
         # Callers with different tools share nothing: words of hidden tools would evict others.
-        return group_of(self._policy.rules_about(session.caller)) if self._shared else learner_of(session.caller)
+        return group_key(self._policy.matching_rules(session.caller)) if self._shared else learner_key(session.caller)
 
 
 def _settled(asked: tuple[Asked, ...], name: str) -> tuple[Asked, ...]:

@@ -9,7 +9,7 @@ from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
 from toolcrib.catalog.definitions import with_text
-from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.offers import (
     ADDRESSES,
@@ -37,28 +37,28 @@ class OfferTexts:
     def __init__(self, index: OfferIndex) -> None:
         self._index = index
 
-    def definitions(self, offers: Sequence[Offer], mentions: ToolMentions) -> list[JsonObject]:
+    def definitions(self, offers: Sequence[Offer], masker: NameMasker) -> list[JsonObject]:
         """Return the definitions of some offers as shown to a client; offers removed meanwhile are omitted.
 
         Raises:
             StoreError: the index cannot be read.
 
         """
-        return [{**each, ADDRESSES[offer.kind]: offer.public} for offer, each in self.worded(mentions, offers)]
+        return [{**each, ADDRESSES[offer.kind]: offer.public} for offer, each in self.worded(masker, offers)]
 
-    def worded(self, mentions: ToolMentions, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
+    def worded(self, masker: NameMasker, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
         """Return the same with the servers' own URIs and names, with the offer of each."""
         found = self._index.definitions(offer.row for offer in offers)
         known = ((offer, found[offer.row]) for offer in offers if offer.row in found)
-        return [(offer, _worded(offer.kind, definition, mentions)) for offer, definition in known]
+        return [(offer, _worded(offer.kind, definition, masker)) for offer, definition in known]
 
 
-def _worded(kind: OfferKind, definition: JsonObject, mentions: ToolMentions) -> JsonObject:
+def _worded(kind: OfferKind, definition: JsonObject, masker: NameMasker) -> JsonObject:
     """Return a definition without the names of tools that are denied to its reader."""
-    if mentions.hides_nothing:
+    if masker.hides_nothing:
         return definition
     for path, text in texts_of(kind, definition):
-        if (clean := mentions.clean(text)[0]) != text:
+        if (clean := masker.clean(text)[0]) != text:
             definition = with_text(definition, path, clean)
     return definition
 

@@ -620,7 +620,7 @@ class OfferIndexer:
             self.known, self.catalog = await anyio.to_thread.run_sync(self._store, server, offered)
         self._tell(OffersChange(before, self.catalog))
 
-    def look(self) -> None:
+    def schedule_reload(self) -> None:
         """Schedule a reload: another process has written to the index. Never waits; on the event loop."""
         self._look_wanted.set()
 

@@ -17,7 +17,7 @@ from toolcrib.base.text import joined
 from toolcrib.policy.rules import Permissions
 
 
-class NamedTools:
+class ServerTools:
     """The last list of one server; immutable, so catalogs share it until the server is listed again."""
 
     def __init__(self, server: str, tools: Iterable[Tool]) -> None:
@@ -96,7 +96,7 @@ def _grouped(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, list[Tool]]:
     return groups
 
 
-_NO_OTHERS: Mapping[str, NamedTools] = MappingProxyType({})
+_NO_OTHERS: Mapping[str, ServerTools] = MappingProxyType({})
 _SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
@@ -167,14 +167,14 @@ class Catalog:
         tools: Iterable[Tool],
         generation: int = 0,
         withheld: Collection[str] = (),
-        others: Mapping[str, NamedTools] = _NO_OTHERS,
+        others: Mapping[str, ServerTools] = _NO_OTHERS,
     ) -> None:
         listed: defaultdict[str, list[Tool]] = defaultdict(list)
         for tool in tools:
             listed[tool.server].append(tool)
         self.generation = generation
         self._withheld = frozenset(withheld)
-        self._by_server = {**others, **{server: NamedTools(server, each) for server, each in listed.items()}}
+        self._by_server = {**others, **{server: ServerTools(server, each) for server, each in listed.items()}}
         self._server_max = max(map(len, self._by_server), default=0)
         self.tools = _in_order(named.tools for named in self._by_server.values())
         self._by_public_name = {tool.public_name: tool for tool in self.tools}

@@ -12,7 +12,7 @@ from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.catalog.definitions import shortest
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.snapshot import Catalog, Permitted
-from toolcrib.catalog.wording import FIELDS, Wording, Wordings
+from toolcrib.catalog.views import FIELDS, CatalogView, CatalogViews
 from toolcrib.downstream.states import DOWN
 from toolcrib.policy.rules import Permissions
 from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
@@ -43,8 +43,8 @@ class Searcher:
     ``preferred_namespaces`` are server keys, earlier ones win ties (R69).
     """
 
-    def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
-        self._wordings = wordings
+    def __init__(self, views: CatalogViews, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
+        self._views = views
         self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
         self._tie_break = _tie_break(preferred_namespaces)
         self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](KEPT_MAX)
@@ -62,7 +62,7 @@ class Searcher:
 
         """
         self._searching[permitted.permissions.key, permitted.open_rows] = permitted.permissions
-        documents = self._wordings.of(catalog, permitted)
+        documents = self._views.view(catalog, permitted)
         scope = _Scope(request, catalog, documents, learnt, self._tie_break)
         return self._engine.search(request, scope)
 
@@ -83,11 +83,11 @@ class Searcher:
         """
         for (_, rows), permissions in self._searching.items():
             permitted = catalog.permitted(permissions) if rows is None else catalog.open_to(permissions, rows)
-            self._engine.prepare(self._wordings.made(catalog, permitted))
+            self._engine.prepare(self._views.build(catalog, permitted))
 
     def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
         """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""
-        return self._engine.is_quick(request, self._wordings.of(catalog, permitted))
+        return self._engine.is_quick(request, self._views.view(catalog, permitted))
 
 
 class _Scope:
@@ -96,7 +96,7 @@ class _Scope:
     losses = NO_LOSSES
 
     def __init__(
-        self, request: SearchRequest, catalog: Catalog, documents: Wording, learnt: Vocabulary, tie_break: TieBreak
+        self, request: SearchRequest, catalog: Catalog, documents: CatalogView, learnt: Vocabulary, tie_break: TieBreak
     ) -> None:
         self._catalog, self._tie_break, self._server = catalog, tie_break, request.server
         self._learnt = learnt
@@ -268,11 +268,11 @@ class Briefs:
     """
 
     def __init__(self) -> None:
-        self._briefs = RecentBy[Wording, int, Shown](_BRIEFS_MAX)
+        self._briefs = RecentBy[CatalogView, int, Shown](_BRIEFS_MAX)
 
-    def of(self, wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
+    def read(self, view: CatalogView, rows: Sequence[int]) -> Mapping[int, Shown]:
         """Return signatures, and about the first sentence of descriptions, without hidden characters."""
-        briefs = self._briefs[wording]
+        briefs = self._briefs[view]
         known: dict[int, Shown] = {}
         for row in rows:
             with suppress(KeyError):
@@ -280,15 +280,15 @@ class Briefs:
         unread = [row for row in rows if row not in known]
         if not unread:
             return known
-        read = {row: _brief(card) for row, card in wording.cards(unread).items()}
+        read = {row: _brief(card) for row, card in view.cards(unread).items()}
         for row, shown in read.items():
             briefs[row] = shown
         return {**known, **read}
 
 
-def whole(wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
+def whole(view: CatalogView, rows: Sequence[int]) -> Mapping[int, Shown]:
     """Return input schemas, examples, and longer descriptions, without hidden characters, by row."""
-    read = wording.described(rows) if rows else {}
+    read = view.described(rows) if rows else {}
     return {row: _whole(card, definition) for row, (definition, card) in read.items()}
 
 

@@ -63,7 +63,7 @@ async def _revoke(name: str, principal: str, skill_use_cases: "SkillUseCases", s
         known = given.get(name) or given.get(_named(name, principal, skill_use_cases, session).name)
         if known is None:
             raise BadRequest(f"{name} is not allowed for {principal}. `toolcrib allow` lists what is.")
-        approvals.take_back(principal, known.name)
+        approvals.revoke(principal, known.name)
         return known
 
     return await skill_use_cases.run(revoke)

@@ -71,14 +71,14 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
     """Yield what is wrong with a config that can be used, by what is on this machine and in the index."""
     from toolcrib.catalog.arguments import SchemaChecker
-    from toolcrib.catalog.config_names import misnamed
+    from toolcrib.catalog.config_names import find_unmatched
     from toolcrib.config.checks import inspect
     from toolcrib.gateway.offline import Clocks, open_index
 
     clocks = Clocks()
     yield from inspect(settings)
     with open_index(settings, clocks) as index:
-        yield from misnamed(settings, index, SchemaChecker(_CHECK_MS, clocks.clock))
+        yield from find_unmatched(settings, index, SchemaChecker(_CHECK_MS, clocks.clock))
 
 
 @commands.command()

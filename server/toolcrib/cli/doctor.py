@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from toolcrib.clients.connecting import ConnectedEntry
     from toolcrib.config.settings import ServerSettings, Settings
-    from toolcrib.policy.client_profiles import Served
+    from toolcrib.policy.client_profiles import ClientProfile
     from toolcrib.policy.sessions import Session
     from toolcrib.skills.answers import Overview
     from toolcrib.skills.use_cases import SkillUseCases
@@ -349,16 +349,18 @@ def _of_client(entry: "ConnectedEntry", why_not: str) -> Finding:
     return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 
 
-def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "Served":
+def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "ClientProfile":
     """Return how a client is served by the command in its entry."""
     from toolcrib.cli.serve import settings_as_started
-    from toolcrib.policy.client_profiles import Hosts
+    from toolcrib.policy.client_profiles import ClientProfiles
 
     arguments = list(entry.command[entry.command.index("serve") + 1 :]) if "serve" in entry.command else []
-    return Hosts(settings_as_started(arguments, environ, Path.cwd()), "stdio").of_product(entry.client.title)
+    return ClientProfiles(settings_as_started(arguments, environ, Path.cwd()), "stdio").profile_of_product(
+        entry.client.title
+    )
 
 
-def _served_text(served: "Served") -> str:
+def _served_text(served: "ClientProfile") -> str:
     listing = {
         "dynamic": "its list grows with the tools that are used",
         "stable": "its list is constant",

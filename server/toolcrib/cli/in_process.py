@@ -200,10 +200,10 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     import anyio
 
     from toolcrib.gateway.composition import Outside
-    from toolcrib.policy.client_profiles import Hosts
+    from toolcrib.policy.client_profiles import ClientProfiles
     from toolcrib.server.serving import open_server
 
-    opened = open_server(_quiet(settings), Hosts(settings, "stdio"), Outside(only=()))
+    opened = open_server(_quiet(settings), ClientProfiles(settings, "stdio"), Outside(only=()))
     return anyio.run(_first_seen, opened, _session(settings))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Settings
     from toolcrib.gateway.status import ServerStatus, Status
     from toolcrib.gateway.tools import ToolUseCases
-    from toolcrib.policy.client_profiles import Served
+    from toolcrib.policy.client_profiles import ClientProfile
     from toolcrib.policy.sessions import Session
     from toolcrib.search.semantic import SemanticState
 
@@ -41,15 +41,15 @@ commands.command()(vocabulary)
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the state of servers and skills, and your running toolcribs; starts no server."""
-    from toolcrib.policy.client_profiles import Hosts
+    from toolcrib.policy.client_profiles import ClientProfiles
     from toolcrib.storage.files import set_aside
     from toolcrib.storage.opening import sqlite_version
     from toolcrib.storage.store import faults_of
 
     settings = load_settings(config)
     found = status_now(settings)
-    by_transport = {transport: Hosts(settings, transport) for transport in ("stdio", "http")}
-    over = {transport: hosts.of("").listing for transport, hosts in by_transport.items()}
+    by_transport = {transport: ClientProfiles(settings, transport) for transport in ("stdio", "http")}
+    over = {transport: hosts.profile("").listing for transport, hosts in by_transport.items()}
     hosts = by_transport["stdio"].known
     if as_json:
         about = {
@@ -166,7 +166,7 @@ def _semantic_text(state: "SemanticState") -> str:
     return state.state + (f": {state.reason}" if state.reason else "")
 
 
-def _host_lines(hosts: "Mapping[str, Served]") -> "Iterator[str]":
+def _host_lines(hosts: "Mapping[str, ClientProfile]") -> "Iterator[str]":
     """Yield which list and which answers the known clients get; those who get the same share a line."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for clients, served in hosts.items():

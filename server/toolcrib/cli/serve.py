@@ -32,7 +32,7 @@ from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.composition import Outside, refuse_without_session
 from toolcrib.gateway.instances import Process, keep_told, own_file, told
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.early import Begun
 from toolcrib.server.serving import Serving, open_server
 
@@ -93,7 +93,7 @@ class Reloads:
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()
-            loaded = await serving.reload(read, lambda settings: Hosts(settings, transport))
+            loaded = await serving.reload(read, lambda settings: ClientProfiles(settings, transport))
             if loaded.failure:
                 _say(f"the config is not reloaded, and nothing has changed. {loaded.failure}")
                 continue
@@ -237,7 +237,7 @@ class _Run:
         outside = self.outside
         process = Process(outside.pid, outside.wall_clock(), self.transport, address)
         opened = partial(own_file, os.environ, outside.pid)
-        hosts = Hosts(self.settings, self.transport)
+        hosts = ClientProfiles(self.settings, self.transport)
         async with open_server(self.settings, hosts, self.outside) as serving, anyio.create_task_group() as tasks:
             tasks.start_soon(self.reloads.carry_out, serving, self.read, self.transport)
             tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, self.outside.wall_clock())

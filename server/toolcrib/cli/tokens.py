@@ -155,8 +155,8 @@ async def _prices(indexed: "Indexed", session: "Session") -> Prices:
     import anyio.to_thread
 
     tools = indexed.gate.permitted(session, indexed.catalog).tools
-    wording = indexed.finder.wording(session, indexed.catalog)
-    listed = partial(wording.listed, tools, indexed.settings.toolcrib.tool_examples, {})
+    view = indexed.finder.view(session, indexed.catalog)
+    listed = partial(view.listed, tools, indexed.settings.toolcrib.tool_examples, {})
     definitions = {each["name"]: price(each) for each in await anyio.to_thread.run_sync(listed)}
     servers: dict[str, dict[str, int]] = {}
     for tool in tools:

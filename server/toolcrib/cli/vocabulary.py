@@ -59,9 +59,9 @@ class _Selection:
 
     def learners(self, known: "Vocabularies") -> "dict[str, Caller | None]":
         """Return who learns, with the caller behind each; None where all do."""
-        from toolcrib.policy.state import caller_of
+        from toolcrib.policy.state import caller_from_key
 
-        callers = {learner: caller_of(learner) for learner in known}
+        callers = {learner: caller_from_key(learner) for learner in known}
         return {
             learner: caller
             for learner, caller in callers.items()
@@ -79,11 +79,11 @@ class _Selection:
 
 def _forget(known: "Known", selection: _Selection) -> int:
     """Forget what is selected, all of it or nothing; return how many lessons that was."""
-    from toolcrib.policy.state import Forgotten
+    from toolcrib.policy.state import LessonFilter
 
     kept = known.state.vocabularies
     learners = None if selection.principal is None else list(selection.learners(kept.all()))
-    return kept.forget(Forgotten(learners, selection.stems, selection.tool))
+    return kept.forget(LessonFilter(learners, selection.stems, selection.tool))
 
 
 def _lessons(known: "Known", selection: _Selection) -> "Iterator[JsonObject]":

@@ -110,7 +110,7 @@ async def open_tool_use_cases(
         gate=known.gate,
         checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
         call_confirmations=CallConfirmations(
-            settings, known.confirmations, lambda session: finder.wording(session, known.indexer.current())
+            settings, known.confirmations, lambda session: finder.view(session, known.indexer.current())
         ),
         long_results=LongResults(settings, kept or ResultPages(section.limits, outside.clock)),
         events=known.events,
@@ -246,7 +246,7 @@ async def opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGe
 def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:
     """Reload resources and prompts after another process has written the index."""
     if change.server is None:
-        offers.look()
+        offers.schedule_reload()
 
 
 def report_state(known: Known, server: str, status: Status) -> None:

@@ -400,7 +400,7 @@ def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[st
     return RunningSession(
         label=clean(seen.label),
         client=clean(seen.client),
-        listing=seen.served.listing,
+        listing=seen.client_profile.listing,
         began=history.began,
         active=history.active,
         searches=history.searches,

@@ -15,7 +15,7 @@ from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import own_uri, published_contents, published_prompt
-from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.offer_search import FoundOffer, OfferDocuments, OfferGate, OfferSearcher, OfferTexts
 from toolcrib.catalog.offers import KINDS, Offer, OfferIndexer, OffersChange, PermittedOffers
@@ -96,7 +96,7 @@ class OfferUseCases:
         self._servers = parts.settings.servers
         self.indexer, self._gate = parts.indexer, parts.gate
         self.expose = parts.settings.toolcrib.gate.expose
-        self._searched: dict[tuple[int, ...], tuple[PermittedOffers, ToolMentions, OfferDocuments]] = {}
+        self._searched: dict[tuple[int, ...], tuple[PermittedOffers, NameMasker, OfferDocuments]] = {}
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class OfferUseCases:
     async def _shown(self, session: Session, offers: list[Offer]) -> list[JsonObject]:
         if not offers:
             return []
-        mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
-        return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, mentions)
+        masker = self._parts.tools_gate.masker(session, self._parts.tools())
+        return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, masker)
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -162,11 +162,11 @@ class OfferUseCases:
     def _documents(self, session: Session) -> OfferDocuments:
         """Return the searchable offers; the same object while neither offers nor denied names change."""
         permitted = self._gate.permitted(session)
-        mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
+        masker = self._parts.tools_gate.masker(session, self._parts.tools())
         known = self._searched.get(self._gate.permissions(session).key)
-        if known is None or known[:2] != (permitted, mentions):
+        if known is None or known[:2] != (permitted, masker):
             offers = [each for kind in self.searchable for each in permitted.by_kind[kind]]
-            known = permitted, mentions, OfferDocuments(offers, partial(self._parts.texts.worded, mentions))
+            known = permitted, masker, OfferDocuments(offers, partial(self._parts.texts.worded, masker))
             self._searched[self._gate.permissions(session).key] = known
         return known[2]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from toolcrib.base.clocks import steady
 from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.catalog.arguments import SchemaChecker
-from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.failures import ServerFailures
 from toolcrib.catalog.finding import ToolFinder
 from toolcrib.catalog.gate import Gate
@@ -21,13 +21,13 @@ from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.offer_search import OfferGate, OfferTexts
 from toolcrib.catalog.offers import OfferIndex, OfferIndexer
 from toolcrib.catalog.tool_search import Searcher
-from toolcrib.catalog.wording import Wordings
+from toolcrib.catalog.views import CatalogViews
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import Policy, policy_of
-from toolcrib.policy.state import KeptBounds, State, open_state
+from toolcrib.policy.state import SessionBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
 from toolcrib.storage.store import Store
@@ -61,7 +61,7 @@ class Known:
     gate: Gate
     state: State
     confirmations: Confirmations
-    wordings: Wordings
+    views: CatalogViews
     checker: SchemaChecker
     events: EventLog
     model: SharedModel | None
@@ -113,8 +113,8 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
         checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
         indexer = Indexer(settings, policy, index, clocks.lasting_clock, checker.fits)
         failures = ServerFailures(settings, store, clocks.wall_clock)
-        gate, mentions = gate_of(settings, policy)
-        wordings = Wordings(index, mentions)
+        gate, maskers = gate_of(settings, policy)
+        views = CatalogViews(index, maskers)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = model_of(settings)
         search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
@@ -127,7 +127,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             gate=gate,
             state=state,
             confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.lasting_clock),
-            wordings=wordings,
+            views=views,
             checker=checker,
             events=events,
             model=model,
@@ -156,10 +156,10 @@ def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None
         yield ToolIndex(store)
 
 
-def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
+def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, NameMaskers]:
     """Return the gate that decides what a caller may use, and the index of names mentioned in texts."""
-    mentions = Mentions(tuple(settings.servers), BUILTIN_NAMES)
-    return Gate(settings, policy, mentions), mentions
+    maskers = NameMaskers(tuple(settings.servers), BUILTIN_NAMES)
+    return Gate(settings, policy, maskers), maskers
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], Non
 
     """
     limits = settings.toolcrib.limits
-    bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
+    bounds = SessionBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     told = told or teller(None, StateReplaced, STATE)
     with open_state(settings.state_file, bounds, clock=clocks.lasting_clock, told=told) as state:
         yield state
@@ -211,7 +211,7 @@ def search_settings(
 def finder_of(settings: Settings, known: Known) -> ToolFinder:
     """Return the search over the index of tools, whether their servers are running or not."""
     preferred = settings.toolcrib.tool_search.preferred_namespaces
-    return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings, known.learning)
+    return ToolFinder(Searcher(known.views, known.search, preferred), known.gate, known.views, known.learning)
 
 
 def _open_events(

@@ -25,7 +25,7 @@ from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
 from toolcrib.events.kinds import IndexRebuilt
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.offline import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
-from toolcrib.policy.client_profiles import Served
+from toolcrib.policy.client_profiles import ClientProfile
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
 from toolcrib.search.semantic import SemanticState, SharedModel, state_of
@@ -132,7 +132,7 @@ class Status:
 
     session: str
     client: str
-    served: Served
+    served: ClientProfile
     allowed: int
     deferred: int
     activated: tuple[str, ...]
@@ -207,7 +207,7 @@ def open_known_skills(
             outcomes=ReportedOutcomes(known.state.outcomes, clocks.lasting_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
-            wordings=known.wordings,
+            views=known.views,
             events=known.events,
             confirmations=known.confirmations,
             runtime=runtime,
@@ -266,7 +266,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     return Status(
         session=session.label,
         client=session.client,
-        served=session.served,
+        served=session.client_profile,
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
         activated=tuple(sorted(usable.intersection(parts.gate.activated(session, catalog)))),

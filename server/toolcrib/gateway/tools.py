@@ -33,14 +33,14 @@ from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
-from toolcrib.catalog.finding import Detail, Subjects, ToolFinder, refuse_blank
+from toolcrib.catalog.finding import Detail, ServerPurposes, ToolFinder, refuse_blank
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange, Indexer
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import SearchAnswer, SearchRequest
-from toolcrib.catalog.wording import Wording
+from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
@@ -97,7 +97,7 @@ class ToolReports:
         """Emit the event of an answered search (R151)."""
         names = [hit.tool.public_name for hit in answer.hits]
         told = self._gate.without_denied_names(session, answer.query, catalog)
-        self._learning.asked(session, answer, told)
+        self._learning.record_search(session, answer, told)
         self._events.emit(
             ToolSearchQuery(
                 query=told,
@@ -132,7 +132,7 @@ class ToolReports:
         """Emit the event of a call."""
         session.history.called(ok=call.ok)
         if call.ok and call.asked:
-            self._learning.called(session, tool.public_name, call.asked)
+            self._learning.record_call(session, tool.public_name, call.asked)
         search, rank = _origin(session, tool.public_name)
         called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
         self._events.emit(called, session=session.label, duration_ms=duration_ms)
@@ -210,7 +210,7 @@ class SearchNotes:
 
     def __init__(self, settings: Settings, gate: Gate, fleet: Fleet, missing: MissingServers) -> None:
         self._gate, self._fleet, self._missing = gate, fleet, missing
-        self._subjects = Subjects(settings.servers, gate)
+        self._subjects = ServerPurposes(settings.servers, gate)
 
     def of(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
         """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
@@ -235,7 +235,8 @@ class SearchNotes:
             return ""
         having = {tool.server for tool in self._gate.permitted(session, catalog).tools}
         servers = [key for key in self._gate.servers(session) if key in having]
-        return f"There are tools of: {self._subjects.of(servers, session, catalog, _SUBJECTS_ROOM)}." if servers else ""
+        subjects = self._subjects.describe(servers, session, catalog, _SUBJECTS_ROOM)
+        return f"There are tools of: {subjects}." if servers else ""
 
 
 _DESCRIPTION_MAX = 400
@@ -243,15 +244,15 @@ _ARGUMENTS_MAX = 2000
 
 
 class CallConfirmations:
-    """Obtains confirmation of calls under ``policy.confirm``; ``wording_of`` returns a session's wording."""
+    """Obtains confirmation of calls under ``policy.confirm``; ``view_of`` returns a session's view of the catalog."""
 
     def __init__(
-        self, settings: Settings, confirmations: Confirmations, wording_of: Callable[[Session], Wording]
+        self, settings: Settings, confirmations: Confirmations, view_of: Callable[[Session], CatalogView]
     ) -> None:
         section = settings.toolcrib.policy.confirm
         self._rules, self._confirmations = ConfirmRules(section), confirmations
         self._asks_nobody = not section.tools and not section.effects
-        self._clean, self._wording_of = settings.redactor.clean, wording_of
+        self._clean, self._view_of = settings.redactor.clean, view_of
 
     async def require(self, request: Request, tool: Tool, arguments: JsonObject) -> None:
         """Return if the tool may be called with these arguments.
@@ -267,7 +268,7 @@ class CallConfirmations:
         if not is_named and not self._rules.may_concern_effects(tool):
             return
         session = request.session
-        read = await anyio.to_thread.run_sync(self._wording_of(session).described, [tool.row])
+        read = await anyio.to_thread.run_sync(self._view_of(session).described, [tool.row])
         definition = read[tool.row][0] if tool.row in read else {}
         if not is_named and not self._rules.concern_effects(tool, as_object(definition.get("annotations"))):
             return
@@ -448,14 +449,14 @@ class ToolUseCases:
         if session.pass_through or self._may_list_unindexed():
             await self._first_listing(session)
         catalog = self._parts.indexer.current()
-        self.gate.settle_pass_through(session, catalog)
+        self.gate.decide_pass_through(session, catalog)
         tools = self.gate.listed(session, catalog)
         if not tools:
             return []
         section = self._parts.settings.toolcrib.tool_examples
-        wording = self.finder.wording(session, catalog)
+        view = self.finder.view(session, catalog)
         owners = self.gate.owners(session, catalog)
-        return await anyio.to_thread.run_sync(wording.listed, tools, section, owners)
+        return await anyio.to_thread.run_sync(view.listed, tools, section, owners)
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
@@ -506,7 +507,7 @@ class ToolUseCases:
         await self._first_listing(session)
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        described = await anyio.to_thread.run_sync(self.finder.wording(session, catalog).described, permitted.rows)
+        described = await anyio.to_thread.run_sync(self.finder.view(session, catalog).described, permitted.rows)
         search = partial(self.finder.searcher.search, catalog=catalog, permitted=permitted)
         return [(tool, *described[tool.row]) for tool in permitted.tools if tool.row in described], search
 
@@ -733,6 +734,6 @@ class ToolUseCases:
 
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""
-        wording = self.finder.wording(session, self._parts.indexer.current())
-        read = await anyio.to_thread.run_sync(wording.described, [tool.row])
+        view = self.finder.view(session, self._parts.indexer.current())
+        read = await anyio.to_thread.run_sync(view.described, [tool.row])
         return shape_text(*read[tool.row]) if tool.row in read else "Input schema: unknown, the tool is gone."

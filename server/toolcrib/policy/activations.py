@@ -44,12 +44,12 @@ Active = tuple[ActiveSkill, ...]
 """The active skills of a scope, in order of activation."""
 
 
-def json_of(active: Active) -> str:
-    """Serialize active skills for :func:`active_of`."""
+def skills_to_json(active: Active) -> str:
+    """Serialize active skills for :func:`skills_from_json`."""
     return json.dumps([asdict(skill) for skill in active], ensure_ascii=False)
 
 
-def active_of(text: str) -> Active:
+def skills_from_json(text: str) -> Active:
     """Return the active skills in a serialized text; empty for text of another program."""
     try:
         every = as_list(json.loads(text))
@@ -65,7 +65,7 @@ def active_of(text: str) -> Active:
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class Activate:
     """A skill becomes active. ``exclusive``: it replaces all others (C20)."""
 
     skill: ActiveSkill
@@ -81,7 +81,7 @@ class Joining:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class Deactivate:
     """Deactivated skills, by their ids."""
 
     ids: tuple[str, ...]
@@ -91,7 +91,7 @@ class Leaving:
         return tuple(each for each in active if each.id not in self.ids)
 
 
-Change = Joining | Leaving
+Change = Activate | Deactivate
 """What happens to the skills of a scope. It says nothing of other skills, so two who share one lose nothing."""
 
 
@@ -273,7 +273,7 @@ class StoredActivations:
             return True
 
 
-class KeptActivations:
+class SharedActivations:
     """The activations of all session ids in use: one object per id, shared by its connections."""
 
     def __init__(self, store: ActivationStore, now: Callable[[], float]) -> None:
@@ -282,7 +282,7 @@ class KeptActivations:
         # Keeps the last ones alive; the dictionary alone lets go of what no connection uses.
         self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
 
-    async def of(self, principal: str, session_id: str) -> StoredActivations:
+    async def resolve(self, principal: str, session_id: str) -> StoredActivations:
         """Return the activations of one session id, read from disk if no connection uses them yet."""
         key = (principal, session_id)
         stored = self._known.get(key)

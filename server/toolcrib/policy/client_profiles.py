@@ -29,7 +29,7 @@ _GROWN_LIST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostBehaviour:
     """A host as observed at one version.
 
     ``clients`` is a glob of the names that its clients give themselves. ``shows`` is what its model gets of a result
@@ -55,7 +55,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ClientProfile:
     """How a client is served, and why.
 
     ``structured``: our answers have structured content besides their text. ``follows`` is false where it is known that
@@ -79,60 +79,62 @@ class Served:
         }
 
 
-UNASKED = Served("stable", "no client asks", structured=True, structured_reason="no client asks", follows=False)
+NO_CLIENT = ClientProfile(
+    "stable", "no client asks", structured=True, structured_reason="no client asks", follows=False
+)
 """How requests without a client are served, as from the command line."""
 
 
-class Hosts:
+class ClientProfiles:
     """Decides how clients are served: by the config, else by the table, else by the transport (``stdio``, ``http``).
 
     What the config says of a client by its name goes before what it says of all. ``all_sessionful``: nobody is served
     without a session, because every client gets a list that grows. ``table`` has the hosts that are known.
-    ``serves_one``: the transport has one client.
+    ``has_one_client``: the transport has one client.
     """
 
     def __init__(self, settings: Settings, transport: str) -> None:
         section = settings.toolcrib
         self._gate, self._results = section.gate, section.results
-        self.serves_one = transport == "stdio"
+        self.has_one_client = transport == "stdio"
         self._grows = bool(settings.servers) and section.tool_search.enabled
         self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
         self.table = tuple(_table())
-        self._served = Recent[str, Served](_CLIENTS_MAX)
-        every = (self.of(""), *self.known.values())
+        self._served = Recent[str, ClientProfile](_CLIENTS_MAX)
+        every = (self.profile(""), *self.known.values())
         self.all_sessionful = all(served.listing == "dynamic" for served in every)
 
-    def of(self, client: str) -> Served:
+    def profile(self, client: str) -> ClientProfile:
         """Return how a client of this name is served; an absent name is empty."""
         return self._served.get(client, lambda: self._decided(client))
 
-    def of_product(self, product: str) -> Served:
+    def profile_of_product(self, product: str) -> ClientProfile:
         """Return how the clients of a host are served; a host not in the table is unknown."""
-        return self.of(next((host.clients.rstrip("*") for host in self.table if host.product == product), ""))
+        return self.profile(next((host.clients.rstrip("*") for host in self.table if host.product == product), ""))
 
     @property
-    def known(self) -> dict[str, Served]:
+    def known(self) -> dict[str, ClientProfile]:
         """How the clients known to the table and the config are served, by globs of their names."""
         by_config = {glob: self._as(glob, said, self._host_of(glob)) for glob, said in self._results.hosts.items()}
-        return {host.clients: self.of(host.clients) for host in self.table} | by_config
+        return {host.clients: self.profile(host.clients) for host in self.table} | by_config
 
-    def _decided(self, client: str) -> Served:
+    def _decided(self, client: str) -> ClientProfile:
         by_name = ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob))
         glob, said = next(by_name, ("", HostSection()))
         return self._as(glob, said, self._host_of(client))
 
-    def _host_of(self, client: str) -> Host | None:
+    def _host_of(self, client: str) -> HostBehaviour | None:
         return next((host for host in self.table if fnmatchcase(client, host.clients)), None)
 
-    def _as(self, glob: str, said: HostSection, host: Host | None) -> Served:
+    def _as(self, glob: str, said: HostSection, host: HostBehaviour | None) -> ClientProfile:
         """Return how a client is served of which ``said`` is written under ``glob``, and ``host`` known."""
         by_name = f"set by results.hosts[{json.dumps(glob)}]"
         listing, listing_reason = self._listing(said.listing, by_name, host)
         structured, structured_reason = self._structured(said.structured, by_name, host)
         follows = host is None or host.grown_list != "never"
-        return Served(listing, listing_reason, structured, structured_reason, follows)
+        return ClientProfile(listing, listing_reason, structured, structured_reason, follows)
 
-    def _listing(self, said: Listing | None, by_name: str, host: Host | None) -> tuple[Listing, str]:
+    def _listing(self, said: Listing | None, by_name: str, host: HostBehaviour | None) -> tuple[Listing, str]:
         if not self._grows:
             return "stable", "nothing can be activated: there is no server, or tool_search.enabled is false"
         if said:
@@ -143,7 +145,7 @@ class Hosts:
             return host.listing, host.told(_GROWN_LIST[host.grown_list])
         return self._by_transport, "this client is unknown"
 
-    def _structured(self, said: str | None, by_name: str, host: Host | None) -> tuple[bool, str]:
+    def _structured(self, said: str | None, by_name: str, host: HostBehaviour | None) -> tuple[bool, str]:
         if said:
             return said == "always", by_name
         if self._results.structured != "auto":
@@ -153,8 +155,8 @@ class Hosts:
         return True, "this client is unknown"
 
 
-def _table() -> Iterator[Host]:
+def _table() -> Iterator[HostBehaviour]:
     """Yield the rows of the table that ships with the package. Reads a file."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     for row in cast("list[dict[str, Any]]", json.loads(text)["hosts"]):
-        yield Host(**row)
+        yield HostBehaviour(**row)

@@ -234,11 +234,11 @@ class Policy:
             self._permissions[key] = Permissions(key, allow, deny, only=not self._rules)
         return self._permissions[key]
 
-    def rules_about(self, caller: Caller) -> tuple[VisibilityRule, ...]:
+    def matching_rules(self, caller: Caller) -> tuple[VisibilityRule, ...]:
         """Return the rules that match ``caller``: callers with the same ones may use the same tools."""
         return tuple(rule for rule in self._rules if rule.matches(caller))
 
-    def asked_for(self) -> tuple[Permissions, ...]:
+    def known_permissions(self) -> tuple[Permissions, ...]:
         """Return the permissions that were asked for so far."""
         return tuple(self._permissions.values())
 

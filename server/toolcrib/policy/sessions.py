@@ -11,7 +11,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.settings import Settings
 from toolcrib.policy.activations import Activations, ActiveSkills, NoActivations, RunActivations, StoredActivations
-from toolcrib.policy.client_profiles import UNASKED, Served
+from toolcrib.policy.client_profiles import NO_CLIENT, ClientProfile
 from toolcrib.policy.rules import Permissions, Policy
 from toolcrib.policy.state import Approval
 
@@ -114,7 +114,7 @@ class Session:
     """Who is asking, and through which activation scope.
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
-    ``client`` is the name that its client gives itself, ``served`` how such a client is served.
+    ``client`` is the name that its client gives itself, ``client_profile`` how such a client is served.
     ``lasting``: the next request of its client is of the same session; it is not in the sessionless era.
     ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
@@ -129,7 +129,7 @@ class Session:
     activations: Activations
     growing: bool
     client: str = ""
-    served: Served = UNASKED
+    client_profile: ClientProfile = NO_CLIENT
     lasting: bool = False
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str | None = None
@@ -146,7 +146,9 @@ class Session:
         if isinstance(self.activations, StoredActivations):
             return None
         activations = RunActivations() if self.lasting else NoActivations()
-        anew = Session(self.label, self.caller, activations, self.growing, self.client, self.served, self.lasting)
+        anew = Session(
+            self.label, self.caller, activations, self.growing, self.client, self.client_profile, self.lasting
+        )
         anew.capabilities = self.capabilities
         return anew
 

@@ -12,7 +12,7 @@ from typing import Literal
 from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import Caller
-from toolcrib.policy.activations import Active, Change, active_of, changed, json_of
+from toolcrib.policy.activations import Active, Change, changed, skills_from_json, skills_to_json
 from toolcrib.policy.rules import VisibilityRule
 from toolcrib.search.learned_words import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
 from toolcrib.storage.opening import Schema
@@ -177,7 +177,7 @@ class Approvals:
         statement = f"INSERT INTO approvals VALUES (?, ?, ?, ?, ?) {_LATEST}"  # noqa: S608 - own constants
         self._store.change(lambda connection: connection.execute(statement, values), owed=f"approval {values[:3]}")
 
-    def take_back(self, principal: str, name: str) -> bool:
+    def revoke(self, principal: str, name: str) -> bool:
         """Forget what a principal has allowed under a name; return whether there was anything."""
         statement = "DELETE FROM approvals WHERE principal = ? AND name = ?"
         return bool(self._store.change(lambda connection: connection.execute(statement, (principal, name)).rowcount))
@@ -190,7 +190,7 @@ _SESSION = "SELECT id FROM sessions WHERE principal = ? AND session_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBounds:
+class SessionBounds:
     """Most session ids of one principal, and most activations of one session id; beyond them the oldest go.
 
     ``age_s``: a session that was not used for so long is forgotten.
@@ -201,13 +201,13 @@ class KeptBounds:
     age_s: float
 
 
-class KeptSessions:
+class StoredSessions:
     """Activations by principal and session id. Safe to use from several threads.
 
     Times are in seconds since the epoch. Every method raises StoreError where the file cannot be read or written.
     """
 
-    def __init__(self, store: Store, bounds: KeptBounds) -> None:
+    def __init__(self, store: Store, bounds: SessionBounds) -> None:
         self._store, self._bounds = store, bounds
 
     def activated(self, principal: str, session_id: str, now: float) -> set[str]:
@@ -262,7 +262,7 @@ class KeptSessions:
             connection.execute(
                 "INSERT INTO sessions(principal, session_id, last_used, skills) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET skills = excluded.skills",
-                (*key, now, json_of(after)),
+                (*key, now, skills_to_json(after)),
             )
             self._forget_oldest(connection, *key)
             return after
@@ -290,7 +290,7 @@ class KeptSessions:
 def _active_skills(connection: sqlite3.Connection, principal: str, session_id: str) -> Active | None:
     query = "SELECT skills FROM sessions WHERE principal = ? AND session_id = ?"
     row = connection.execute(query, (principal, session_id)).fetchone()
-    return active_of(row[0]) if row else None
+    return skills_from_json(row[0]) if row else None
 
 
 _ALL_SKILLS = "SELECT id, is_off, use_count, last_used FROM skills"
@@ -412,7 +412,7 @@ class Outcomes:
     last_report: float = 0.0
     note: str = ""
 
-    def joined_by(self, report: Report, now: float) -> "Outcomes":
+    def with_report(self, report: Report, now: float) -> "Outcomes":
         """Return them with one more report."""
         before = self if self.digest == report.digest else Outcomes(report.digest)
         fading = faded(now - before.last_report)
@@ -441,13 +441,13 @@ class SkillOutcomes:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def by(self, principal: str) -> dict[str, Outcomes]:
+    def by_principal(self, principal: str) -> dict[str, Outcomes]:
         """Return what a principal reported, by the id of the skill."""
         query = f"SELECT {_OUTCOME_COLUMNS} FROM skill_outcomes WHERE principal = ?"  # noqa: S608 - own constant
         with self._store.read() as connection:
             return {skill: Outcomes(*rest) for _, skill, *rest in connection.execute(query, (principal,))}
 
-    def of(self, skill_id: str) -> Mapping[str, Outcomes]:
+    def by_skill(self, skill_id: str) -> Mapping[str, Outcomes]:
         """Return what was reported of a skill, by principal."""
         query = f"SELECT {_OUTCOME_COLUMNS} FROM skill_outcomes WHERE skill = ? ORDER BY principal"  # noqa: S608 - own constant
         with self._store.read() as connection:
@@ -460,7 +460,7 @@ class SkillOutcomes:
             query = f"SELECT {_OUTCOME_COLUMNS} FROM skill_outcomes WHERE principal = ? AND skill = ?"  # noqa: S608 - own constant
             row = connection.execute(query, (principal, report.skill_id)).fetchone()
             known = Outcomes(*row[2:]) if row else Outcomes(report.digest)
-            one = known.joined_by(report, now)
+            one = known.with_report(report, now)
             values = (one.digest, one.reports, one.successes, one.failures, one.last_failure, one.last_report, one.note)
             connection.execute(_KEEP_OUTCOME, (principal, report.skill_id, *values))
             connection.execute(
@@ -499,7 +499,7 @@ Vocabularies = Mapping[str, Vocabulary]
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class LessonFilter:
     """What is to be forgotten: all that fits each of these that is given."""
 
     learners: Sequence[str] | None = None
@@ -507,18 +507,18 @@ class Forgotten:
     tool: str | None = None
 
 
-def learner_of(caller: Caller) -> str:
+def learner_key(caller: Caller) -> str:
     """Return the text by which a caller learns: all that may decide what the caller may use."""
     return json.dumps([caller.principal, caller.tenant_id, caller.project_id, caller.profile])
 
 
-def group_of(rules: Iterable[VisibilityRule]) -> str:
+def group_key(rules: Iterable[VisibilityRule]) -> str:
     """Return the text by which all learn together whom these rules are about, and who so may use the same tools."""
     told = [dict(rule.when) for rule in rules]
     return json.dumps({"when": told}, sort_keys=True) if told else EVERYBODY
 
 
-def caller_of(learner: str) -> Caller | None:
+def caller_from_key(learner: str) -> Caller | None:
     """Return who learns by a text; None where several do, or another program has written it."""
     try:
         known = as_list(json.loads(learner))
@@ -527,14 +527,14 @@ def caller_of(learner: str) -> Caller | None:
     return Caller(str(known[0]), *known[1:]) if len(known) == 4 else None
 
 
-def taught(known: Vocabularies, learner: str, lesson: Lesson, others: int = 0) -> Vocabularies:
+def with_lesson(known: Vocabularies, learner: str, lesson: Lesson, others: int = 0) -> Vocabularies:
     """Return vocabularies with one more lesson of somebody, within the bounds; ``others`` are learners besides."""
     if learner not in known and len(known) + others >= LEARNERS_MAX:
         return known
     return {**known, learner: known.get(learner, NOTHING_LEARNT).after(lesson)}
 
 
-class KeptVocabularies:
+class StoredVocabularies:
     """Vocabularies in ``state.db``. Safe to use from several threads, and by processes.
 
     Every method raises StoreError where the file cannot be read or written.
@@ -563,7 +563,7 @@ class KeptVocabularies:
                 row for each in learners for row in connection.execute(f"{_ALL_WORDS} WHERE learner = ?", (each,))
             )
             for learner, lesson in lessons:
-                now = taught(now, learner, lesson, others)
+                now = with_lesson(now, learner, lesson, others)
             old, new = set(_word_rows(before)), set(_word_rows(now))
             connection.executemany(_DROP, [row[:3] for row in old - new])
             connection.executemany(_KEEP_WORD, new - old)
@@ -571,7 +571,7 @@ class KeptVocabularies:
         self._store.change(teach, owed=f"lessons {lessons}")
         self._last_change = object()
 
-    def forget(self, what: Forgotten) -> int:
+    def forget(self, what: LessonFilter) -> int:
         """Forget what was taught; return how many pairs of a word and a tool that was."""
         statement = (
             "DELETE FROM vocabulary WHERE (:learners IS NULL OR learner IN (SELECT value FROM json_each(:learners))) "
@@ -611,16 +611,16 @@ class State:
     """The parts of an open ``state.db``: a person's decisions, and what cannot be rebuilt."""
 
     store: Store
-    sessions: KeptSessions
+    sessions: StoredSessions
     skills: SkillDecisions
     outcomes: SkillOutcomes
     approvals: Approvals
-    vocabularies: KeptVocabularies
+    vocabularies: StoredVocabularies
 
 
 @contextmanager
 def open_state(
-    file: Path, bounds: KeptBounds, *, clock: Callable[[], float], told: Callable[[str], None]
+    file: Path, bounds: SessionBounds, *, clock: Callable[[], float], told: Callable[[str], None]
 ) -> Generator[State]:
     """Open ``state.db`` and delete what has expired in it. ``told`` is the store's.
 
@@ -629,7 +629,11 @@ def open_state(
 
     """
     with Store(file, STATE_SCHEMA, fts="off", clock=clock, told=told) as store:
-        sessions, outcomes, vocabularies = KeptSessions(store, bounds), SkillOutcomes(store), KeptVocabularies(store)
+        sessions, outcomes, vocabularies = (
+            StoredSessions(store, bounds),
+            SkillOutcomes(store),
+            StoredVocabularies(store),
+        )
         try:
             for part in (sessions, outcomes, vocabularies):
                 part.expire(clock())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
-from toolcrib.catalog.finding import Subjects
+from toolcrib.catalog.finding import ServerPurposes
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
@@ -55,7 +55,7 @@ class Instructions:
         builtins: Builtins,
         skill_use_cases: SkillUseCases | None,
     ) -> None:
-        self._subjects = Subjects(settings.servers, tool_use_cases.gate)
+        self._subjects = ServerPurposes(settings.servers, tool_use_cases.gate)
         self._gate, self._indexer, self._fleet = tool_use_cases.gate, tool_use_cases.indexer, tool_use_cases.fleet
         self._searches = SearchTools.name in builtins.tools
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
@@ -78,7 +78,7 @@ class Instructions:
     def _first_line(self, session: Session, servers: Sequence[str]) -> str:
         """Return the line that some hosts show alone: which servers there are, and how to reach their tools."""
         catalog = self._indexer.current()
-        named = self._subjects.of(servers, session, catalog, _NAMES_ROOM)
+        named = self._subjects.describe(servers, session, catalog, _NAMES_ROOM)
         count = len(self._gate.permitted(session, catalog).tools)
         known = f" ({count:,} tools)" if count and not self._fleet.listing_first else ""
         line = f"toolcrib has the tools of these MCP servers{known}: {named}. Find them with toolcrib's tool_search."

@@ -37,7 +37,7 @@ from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import failure
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
@@ -177,7 +177,7 @@ class WireParts:
     builtins: Builtins
     instructions: Instructions
     sessions: Sessions
-    hosts: Hosts
+    hosts: ClientProfiles
     methods: Sequence[Methods]
     greeting: GreetingParts
     offers: OfferUseCases
@@ -278,7 +278,7 @@ class Wire:
 
     async def _result(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer methods that involve servers, bypassing the SDK's validation of results; leave the rest to the SDK."""
-        self._tool_use_cases.indexer.look()
+        self._tool_use_cases.indexer.schedule_reload()
         self._require_session(context)
         if _is_open(context):
             if context.method == "tools/list":
@@ -366,7 +366,7 @@ class Wire:
     def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
         """Return whether a request of the sessionless era with these params is served, depending on its client."""
         client = client_name(as_object(envelope_of(params).get(types.CLIENT_INFO_META_KEY)))
-        return self._hosts.of(client).listing != "dynamic"
+        return self._hosts.profile(client).listing != "dynamic"
 
     def _require_session(self, context: Context) -> None:
         """Refuse a request of the sessionless era if the list grows; clients that negotiate fall back automatically.

@@ -43,8 +43,8 @@ from toolcrib.gateway.offline import Known, open_catalog, open_decisions, teller
 from toolcrib.gateway.results import ResultPages
 from toolcrib.gateway.status import Loaded, StatusParts, open_known_skills
 from toolcrib.gateway.tools import ToolUseCases
-from toolcrib.policy.activations import KeptActivations
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.activations import SharedActivations
+from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.state import State
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.builtin.tool import BuiltinParts
@@ -69,7 +69,7 @@ class _Cases:
     """The use cases of one config, and their parts."""
 
     settings: Settings
-    hosts: Hosts
+    hosts: ClientProfiles
     known: Known
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
@@ -106,7 +106,7 @@ class _Reports:
         self._has_begun = False
         self.pulse = Pulse()
 
-    def surroundings(self, settings: Settings, hosts: Hosts, kinds: frozenset[OfferKind]) -> Surroundings:
+    def surroundings(self, settings: Settings, hosts: ClientProfiles, kinds: frozenset[OfferKind]) -> Surroundings:
         """Return what servers have around them; ``kinds`` are asked for besides tools."""
         section = settings.toolcrib
         principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
@@ -117,7 +117,9 @@ class _Reports:
             state_changed=self.state,
             jitter=self._jitter,
             compared=self.compared,
-            isolation=Isolation(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
+            isolation=Isolation(
+                one_client=hosts.has_one_client, one_principal=hosts.has_one_client or len(principals) <= 1
+            ),
             offers=OfferSink(kinds, self.offered),
             suspended_calls=self._suspended_calls,
             logins=self._logins,
@@ -234,14 +236,14 @@ class Serving:
         now = self._outside.wall_clock()
         return Moment(self.settings, now, seen, fleet.statuses(), tools, self._loaded.failure)
 
-    async def begin(self, settings: Settings, hosts: Hosts) -> None:
+    async def begin(self, settings: Settings, hosts: ClientProfiles) -> None:
         """Serve the first config."""
         world = await self._lasting.tasks.start(self._own, settings, hosts)
         self._use(world, hosts)
         self.gateway.wire, self._keep_rows = world.wire, True
         self._lasting.tasks.start_soon(self._list_what_is_old)
 
-    async def reload(self, read: Callable[[], Settings], hosts_of: Callable[[Settings], Hosts]) -> Loaded:
+    async def reload(self, read: Callable[[], Settings], hosts_of: Callable[[Settings], ClientProfiles]) -> Loaded:
         """Switch to another config, if it can be used; return the outcome. Otherwise nothing changes.
 
         All of it is made before anything is changed. Requests under way end under the config that they began with.
@@ -264,10 +266,10 @@ class Serving:
             await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
             return loaded
 
-    def _swap(self, world: World, hosts: Hosts) -> None:
+    def _swap(self, world: World, hosts: ClientProfiles) -> None:
         """Replace everything of the previous config, in one step, so that nobody sees both."""
         before, lists = self._reports.world, self.wire.lists()
-        world.tool_use_cases.finder.go_on_from(before.tool_use_cases.finder)
+        world.tool_use_cases.finder.reuse_index_of(before.tool_use_cases.finder)
         before.known.indexer.unsubscribe()
         before.known.offers.unsubscribe()
         self._lasting.sessions.change(world.settings, hosts)
@@ -276,14 +278,14 @@ class Serving:
         before.retired.set()
         self.on_change(world.settings)
 
-    def _use(self, world: World, hosts: Hosts) -> None:
+    def _use(self, world: World, hosts: ClientProfiles) -> None:
         self._reports.use(world)
         self._lasting.updates.use(world.offers, world.settings.toolcrib.limits.subscriptions)
         surroundings = self._reports.surroundings(world.settings, hosts, world.known.offers.kinds)
         self._lasting.fleet.change(world.settings.servers, world.eras, surroundings)
         self._lasting.fleet.begin(world.due)
 
-    async def _own(self, settings: Settings, hosts: Hosts, *, task_status: TaskStatus[World]) -> None:
+    async def _own(self, settings: Settings, hosts: ClientProfiles, *, task_status: TaskStatus[World]) -> None:
         """Own everything that belongs to one config, until another has replaced it and nobody uses it any more."""
         async with self._open_world(settings, hosts) as world:
             task_status.started(world)
@@ -293,7 +295,7 @@ class Serving:
                     await anyio.sleep(_DRAIN_POLL_S)
 
     @asynccontextmanager
-    async def _open_world(self, settings: Settings, hosts: Hosts) -> AsyncGenerator[World]:
+    async def _open_world(self, settings: Settings, hosts: ClientProfiles) -> AsyncGenerator[World]:
         lasting, outside = self._lasting, self._outside
         deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
         async with AsyncExitStack() as stack:
@@ -304,7 +306,9 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                at = SkillRuntime(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
+                at = SkillRuntime(
+                    deadline, hosts.has_one_client, lasting.fleet.has_failed, lasting.sessions.scopes.keep
+                )
                 opening = opened(partial(open_known_skills, settings, known, outside, at))
                 skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))
@@ -370,7 +374,7 @@ class Serving:
 
 
 @asynccontextmanager
-async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Serving]:
+async def open_server(settings: Settings, hosts: ClientProfiles, outside: Outside) -> AsyncGenerator[Serving]:
     """Serve a config, until another one replaces it; what outlives configs ends with this."""
     async with AsyncExitStack() as stack:
         reports = _Reports(settings.toolcrib.limits, outside.jitter, logins := Logins(settings.tokens_dir))
@@ -381,7 +385,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         fleet = await stack.enter_async_context(open_fleet({}, {}, reports.surroundings(settings, hosts, frozenset())))
-        kept = KeptActivations(state.sessions, outside.lasting_clock)
+        kept = SharedActivations(state.sessions, outside.lasting_clock)
         parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)
         result_pages = ResultPages(settings.toolcrib.limits, outside.clock)

@@ -27,12 +27,12 @@ from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, cha
 from toolcrib.policy.activations import (
     Activations,
     ActiveSkills,
-    KeptActivations,
     NoActivations,
     RunActivations,
+    SharedActivations,
     StoredActivations,
 )
-from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
 from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, SkillScopes, confirmed, local_caller
@@ -151,7 +151,7 @@ class SessionParts:
     shared file of events. ``changed`` is called when one has ended. ``monotonic`` is a monotonic clock.
     """
 
-    kept: KeptActivations
+    kept: SharedActivations
     follower: SessionFollower
     clock: Callable[[], float]
     pid: int
@@ -178,7 +178,7 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All open sessions. A session lives as long as the SDK keeps the connection it was created for."""
 
-    def __init__(self, settings: Settings, hosts: Hosts, parts: SessionParts) -> None:
+    def __init__(self, settings: Settings, hosts: ClientProfiles, parts: SessionParts) -> None:
         self._settings, self._hosts = settings, hosts
         self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
         self._changed = parts.changed
@@ -190,7 +190,7 @@ class Sessions:
         self._confirmed = RecentOfEach[str, tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
         self._count = 0
 
-    def change(self, settings: Settings, hosts: Hosts) -> None:
+    def change(self, settings: Settings, hosts: ClientProfiles) -> None:
         """Switch to another config. Sessions persist, with what they have activated.
 
         Whether their lists grow was settled when they began.
@@ -198,7 +198,7 @@ class Sessions:
         self._settings, self._hosts = settings, hosts
         self.scopes.lasts_s = settings.toolcrib.limits.skill_handles_s
         for connected in self.open():
-            connected.session.served = hosts.of(connected.session.client)
+            connected.session.client_profile = hosts.profile(connected.session.client)
 
     async def resolve(self, context: Context) -> Session:
         """Return the session of a request; a request without one gets a session that stores nothing.
@@ -216,7 +216,7 @@ class Sessions:
 
     async def _session_of(self, context: Context) -> Session:
         caller, session_id = self._caller(), self._session_id(context)
-        kept = None if session_id is None else await self._kept.of(caller.principal, _kept_id(caller, session_id))
+        kept = None if session_id is None else await self._kept.resolve(caller.principal, _kept_id(caller, session_id))
         if is_modern(context):
             client = _client_of(context)
             known = self._sessionless[caller.principal].get(
@@ -228,7 +228,7 @@ class Sessions:
                 kept or known.activations,
                 growing=False,
                 client=client,
-                served=self._hosts.of(client),
+                client_profile=self._hosts.profile(client),
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
                 history=known.history,
@@ -240,7 +240,7 @@ class Sessions:
         if connected is None:
             client = _client_of(context)
             label, activations = self._label(caller, client), kept or RunActivations()
-            served = self._hosts.of(client)
+            served = self._hosts.profile(client)
             growing = served.listing != "stable"
             session = Session(
                 label,
@@ -274,7 +274,7 @@ class Sessions:
         They can for the only client of a process, and over HTTP for a token with a session id.
         """
         named = self._named(context)
-        if not (self._hosts.serves_one or named):
+        if not (self._hosts.has_one_client or named):
             return SentSkills()
         return self._sent[caller.principal].get((caller, named), SentSkills)
 
@@ -284,14 +284,14 @@ class Sessions:
         If they cannot, and tools depend on skills, the active skills get a handle.
         """
         named = self._named(context)
-        if self._hosts.serves_one or named:
+        if self._hosts.has_one_client or named:
             return self.scopes.named(caller, named)
         return self.scopes.unnamed() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return a sessionless caller's earlier confirmations, if its requests can be related; else None."""
         named = self._named(context)
-        if not (self._hosts.serves_one or named):
+        if not (self._hosts.has_one_client or named):
             return None
         return self._confirmed[caller.principal].get((caller, named), confirmed)
 
@@ -314,7 +314,7 @@ class Sessions:
                 known.activations,
                 growing=False,
                 client=known.client,
-                served=self._hosts.of(known.client),
+                client_profile=self._hosts.profile(known.client),
                 history=known.history,
                 skills=known.history.scope,
             )

@@ -12,7 +12,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, Skill, SkillFile, SkillOrigin, SkillProblem, SkillScope, TaskType
 from toolcrib.base.names import bare_name, host_spellings
 from toolcrib.base.text import QUERY_MAX, enumerated, one_line, truncate
-from toolcrib.catalog.gate import NamedTools
+from toolcrib.catalog.gate import ResolvedTools
 from toolcrib.config.schema import LimitsSection, SkillPackConfig
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Use
@@ -247,7 +247,7 @@ class SkillDoctor:
             if not words.strip():
                 continue
             query = SkillQuery(truncate(words, QUERY_MAX), limit=_HITS)
-            found = self._dependencies.searcher.search(query, visible, cleaner.mentions)
+            found = self._dependencies.searcher.search(query, visible, cleaner.masker)
             if any(visible.number(match.document) == visible.number(skill) for match in found.matches):
                 return True
         return False
@@ -258,7 +258,7 @@ class SkillDoctor:
         return days if days >= STALE_AFTER_DAYS else None
 
 
-def _by_name(named: Mapping[Skill, NamedTools]) -> Mapping[str, AbstractSet[str]]:
+def _by_name(named: Mapping[Skill, ResolvedTools]) -> Mapping[str, AbstractSet[str]]:
     """Return the public names of the tools that skills name, by the skills' labels in events."""
     tools: defaultdict[str, set[str]] = defaultdict(set)
     for skill, each in named.items():

@@ -73,7 +73,7 @@ class ReportedOutcomes:
         if not self._enabled:
             return NO_PENALTIES
         try:
-            reported = self._outcomes.by(principal)
+            reported = self._outcomes.by_principal(principal)
         except StoreError as error:
             _log.warning("outcomes of skills cannot be read: %s", error.detail)
             return NO_PENALTIES
@@ -108,6 +108,6 @@ class ReportedOutcomes:
                 max(now - each.last_report, 0.0),
                 each.note,
             )
-            for principal, each in self._outcomes.of(skill.id).items()
+            for principal, each in self._outcomes.by_skill(skill.id).items()
             if each.digest == skill.content_hash
         ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolcrib.base.model import Skill, TaskType
 from toolcrib.base.text import words
-from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.search.documents import NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.english import stem
@@ -58,10 +58,10 @@ class SkillSearcher:
         self,
         query: SkillQuery,
         visible: VisibleSkills,
-        mentions: ToolMentions | None = None,
+        masker: NameMasker | None = None,
         penalties: Penalties = NO_PENALTIES,
     ) -> Found[Skill]:
-        """Return the best matches among the skills of ``visible``; ``mentions`` tells which names are not searched.
+        """Return the best matches among the skills of ``visible``; ``masker`` tells which names are not searched.
 
         ``penalties`` are reductions of scores, within their bounds and except for skills that the query names.
 
@@ -70,7 +70,7 @@ class SkillSearcher:
             StoreError: the index cannot be read.
 
         """
-        hidden = None if mentions is None or mentions.hides_nothing else mentions
+        hidden = None if masker is None or masker.hides_nothing else masker
         return self._engine.search(query, _Scope(query, _SearchedSkills(visible, self._index, hidden), penalties))
 
 
@@ -152,7 +152,7 @@ def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
 
 @dataclass(frozen=True, slots=True)
 class _SearchedSkills:
-    """Visible skills as callers search them. ``mentions`` knows what is denied to them; None: nothing is.
+    """Visible skills as callers search them. ``masker`` knows what is denied to them; None: nothing is.
 
     Two instances of the same skills for the same callers are equal. Every method raises StoreError if the index cannot
     be read.
@@ -160,7 +160,7 @@ class _SearchedSkills:
 
     visible: VisibleSkills
     index: SkillIndex
-    mentions: ToolMentions | None = None
+    masker: NameMasker | None = None
 
     @property
     def in_order(self) -> tuple[int, ...]:
@@ -191,11 +191,11 @@ class _SearchedSkills:
 
     def _naming_denied(self, rows: Iterable[int]) -> "dict[int, _Redactor]":
         """Return redactors for those of ``rows`` whose texts contain a name that the caller may not see."""
-        if self.mentions is None:
+        if self.masker is None:
             return {}
-        lost = {skill.row: self.mentions.lost(skill.tools) for skill in self.visible.skills}
+        lost = {skill.row: self.masker.lost(skill.tools) for skill in self.visible.skills}
         redactors = {
-            row: _Redactor(self.mentions, lost.get(row, frozenset()), candidates)
+            row: _Redactor(self.masker, lost.get(row, frozenset()), candidates)
             for row, candidates in self.index.mentions(rows).items()
         }
         return {row: redactor for row, redactor in redactors.items() if redactor.changes_something}
@@ -205,7 +205,7 @@ class _SearchedSkills:
 class _Redactor:
     """Reads the texts of one skill without names that are denied, or ``lost`` from its lists of tools."""
 
-    mentions: ToolMentions
+    masker: NameMasker
     lost: frozenset[str]
     candidates: tuple[_Counts, ...]
 
@@ -216,7 +216,7 @@ class _Redactor:
 
     def text(self, text: str) -> str:
         """Return one redacted text."""
-        return self.mentions.without_names(self.mentions.clean(text)[0], self.lost)
+        return self.masker.without_names(self.masker.clean(text)[0], self.lost)
 
     def stems(self, fields: Iterable[_Counts]) -> tuple[_Counts, ...]:
         """Return the stems of its fields without those that come only from such names."""
@@ -230,4 +230,4 @@ class _Redactor:
         return +left
 
     def _left(self, name: str) -> str:
-        return self.mentions.without(name, self.lost)
+        return self.masker.without(name, self.lost)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import Skill, SkillOrigin, SkillText
 from toolcrib.base.text import truncate
-from toolcrib.catalog.gate import NamedTools, SkillToolStates, is_glob
+from toolcrib.catalog.gate import ResolvedTools, SkillToolStates, is_glob
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
-from toolcrib.policy.activations import ActiveSkill, Joining, Leaving, changed
+from toolcrib.policy.activations import Activate, ActiveSkill, Deactivate, changed
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import LoadedSkill, ToolSpellings
 from toolcrib.skills.formats.fields import required_tools, working_tools
@@ -70,7 +70,7 @@ class SkillTools:
     def __init__(self, dependencies: "SkillDependencies") -> None:
         self._catalog, self._indexer = dependencies.catalog, dependencies.indexer
         self._gate, self._bindings = dependencies.gate, dependencies.gate.bindings
-        self._events, self._wordings = dependencies.events, dependencies.wordings
+        self._events, self._views = dependencies.events, dependencies.views
         self._keep = dependencies.runtime.keep
         self._states = SkillToolStates(dependencies.gate, dependencies.runtime.has_failed)
         self._required = RecentBy[VisibleSkills, str, Mapping[int, tuple[str, ...]]](1)
@@ -83,7 +83,8 @@ class SkillTools:
         allowed = self._gate.allowed(session, catalog)
         by_text = self._required[visible].get("", lambda: self._required_by_texts(visible))
         needed = ((skill, self._needed(skill, by_text.get(skill.row, ()))) for skill in visible.everything)
-        return frozenset(skill.row for skill, names in needed if self._bindings.named(catalog, allowed, names).missing)
+        resolve = self._bindings.resolve
+        return frozenset(skill.row for skill, names in needed if resolve(catalog, allowed, names).missing)
 
     def _required_by_texts(self, visible: VisibleSkills) -> dict[int, tuple[str, ...]]:
         of_packs = [skill for skill in visible.everything if skill.origin is SkillOrigin.PACK]
@@ -91,13 +92,13 @@ class SkillTools:
 
     def _needed(self, skill: Skill, required: Sequence[str]) -> tuple[str, ...]:
         """Return the tools that a skill needs by the config, followed by those that its text requires."""
-        return (*self._bindings.of(skill).tools, *required)
+        return (*self._bindings.settings_of(skill).tools, *required)
 
-    def named_by(self, session: Session, skill: Skill, text: SkillText) -> NamedTools:
+    def named_by(self, session: Session, skill: Skill, text: SkillText) -> ResolvedTools:
         """Return the tools named by a skill that the session's caller may use."""
         catalog, spellings = self._indexer.current(), spellings_in(skill, text)
         every = self._needed(skill, spellings.every)
-        return self._bindings.named(catalog, self._gate.allowed(session, catalog), every)
+        return self._bindings.resolve(catalog, self._gate.allowed(session, catalog), every)
 
     # -- the tools named in an answer ------------------------------------------------------------
 
@@ -114,12 +115,12 @@ class SkillTools:
         opened = self._gate.opened(session, catalog, changed(session.skills.skills, self._joining(skills)))
         is_listed = self._gate.shows_opened(session)
 
-        def tools(given: LoadedSkill, named: NamedTools) -> Iterator[_Tool]:
+        def tools(given: LoadedSkill, named: ResolvedTools) -> Iterator[_Tool]:
             written = {note.tool: note.note for note in given.text.tools}
             notes = {tool.row: written.get(name, "") for name, tools in named.by_spelling.items() for tool in tools}
             # A list that shows these tools has their signatures already.
             signed = () if is_listed else [tool.row for tool in named.tools if tool.row in opened]
-            cards = self._wordings.of(catalog, allowed).cards(signed) if signed else {}
+            cards = self._views.view(catalog, allowed).cards(signed) if signed else {}
             for tool in named.tools:
                 signature = cards[tool.row].signature if tool.row in cards else ""
                 state = self._states.state(session, tool, opened.keys())
@@ -128,7 +129,7 @@ class SkillTools:
         sections: list[_Section] = []
         for given in skills:
             needed = self._needed(given.skill, given.spellings.required)
-            named = self._bindings.named(catalog, allowed, self._needed(given.skill, given.spellings.every))
+            named = self._bindings.resolve(catalog, allowed, self._needed(given.skill, given.spellings.every))
             if named.by_spelling or named.missing:
                 lacking = len(set(needed).intersection(named.missing))
                 sections.append(_Section(given.text.name, tuple(tools(given, named)), len(named.missing), lacking))
@@ -165,7 +166,7 @@ class SkillTools:
             if not meant:
                 unknown.append(name)
                 continue
-            await session.activations.change_skills(session.skills, [Leaving(tuple(each.id for each in meant))])
+            await session.activations.change_skills(session.skills, [Deactivate(tuple(each.id for each in meant))])
             self._emit_deactivated(session, meant, "explicit")
         return unknown
 
@@ -175,8 +176,8 @@ class SkillTools:
         session.history.told_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
             if each.id not in known:
-                spellings = (*self._bindings.of(each).tools, *each.tools)
-                named = self._bindings.named(catalog, allowed, spellings)
+                spellings = (*self._bindings.settings_of(each).tools, *each.tools)
+                named = self._bindings.resolve(catalog, allowed, spellings)
                 self._events.emit(SkillActivated(each.label, len(named.tools)), session=session.label)
 
     def _emit_deactivated(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
@@ -184,14 +185,14 @@ class SkillTools:
             session.history.told_active -= {each.id}
             self._events.emit(SkillDeactivated(each.label, reason), session=session.label)
 
-    def _joining(self, skills: Iterable[LoadedSkill]) -> list[Joining]:
-        joining: list[Joining] = []
+    def _joining(self, skills: Iterable[LoadedSkill]) -> list[Activate]:
+        joining: list[Activate] = []
         for given in skills:
             skill = given.skill
             # Where the name itself is redacted, events and lists of active skills have the id instead.
             label = skill.name if given.text.name == skill.name else skill.id
             active = ActiveSkill(skill.id, skill.name, skill.source, given.uri, label, given.spellings.every)
-            joining.append(Joining(active, exclusive=self._bindings.of(skill).exclusive))
+            joining.append(Activate(active, exclusive=self._bindings.settings_of(skill).exclusive))
         return joining
 
 

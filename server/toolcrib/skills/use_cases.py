@@ -17,7 +17,7 @@ from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.indexing import Indexer
-from toolcrib.catalog.wording import Wordings
+from toolcrib.catalog.views import CatalogViews
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
@@ -89,7 +89,7 @@ class SkillDependencies:
     outcomes: ReportedOutcomes
     gate: Gate
     indexer: Indexer
-    wordings: Wordings
+    views: CatalogViews
     events: EventLog
     confirmations: Confirmations
     runtime: SkillRuntime
@@ -279,12 +279,12 @@ class SkillUseCases:
 
         The single decision behind every answer here. May block.
         """
-        mentions = self.dependencies.gate.mentions(session, self.dependencies.indexer.current())
-        cleaner = self._cleaners.get(mentions.permissions.key)
-        if cleaner is None or cleaner.mentions is not mentions:
+        masker = self.dependencies.gate.masker(session, self.dependencies.indexer.current())
+        cleaner = self._cleaners.get(masker.permissions.key)
+        if cleaner is None or cleaner.masker is not masker:
             from toolcrib.skills.text.cleaning import Cleaner  # noqa: PLC0415 - as above
 
-            cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
+            cleaner = self._cleaners[masker.permissions.key] = Cleaner(masker, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
 
     # -- search ----------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class SkillUseCases:
 
     def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:
         penalties = self.dependencies.outcomes.penalties(session.caller.principal)
-        return self.dependencies.searcher.search(query, visible, cleaner.mentions, penalties)
+        return self.dependencies.searcher.search(query, visible, cleaner.masker, penalties)
 
     # -- get -------------------------------------------------------------------------------------
 

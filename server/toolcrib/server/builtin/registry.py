@@ -80,4 +80,4 @@ class Builtins:
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
         if answer.meta:
             result["_meta"] = answer.meta
-        return {**result, "structuredContent": answer.structured} if session.served.structured else result
+        return {**result, "structuredContent": answer.structured} if session.client_profile.structured else result

@@ -8,7 +8,7 @@ from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.base.text import sanitize
-from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
 
 
@@ -39,32 +39,32 @@ class _Fit:
 class Cleaner:
     """Redacts for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
 
-    def __init__(self, mentions: ToolMentions, *, redact: bool) -> None:
-        self.mentions = mentions
+    def __init__(self, masker: NameMasker, *, redact: bool) -> None:
+        self.masker = masker
         self._redact: Callable[[str], str] = redact_document if redact else str
-        self.changes_nothing = mentions.hides_nothing and not redact
+        self.changes_nothing = masker.hides_nothing and not redact
         """Whether no text is ever changed."""
 
-    def is_for(self, mentions: ToolMentions) -> bool:
-        """Return whether this instance was created with these ``mentions``."""
-        return self.mentions is mentions
+    def is_for(self, masker: NameMasker) -> bool:
+        """Return whether this instance was created with these ``masker``."""
+        return self.masker is masker
 
     @property
     def changes_no_names(self) -> bool:
         """Return whether no tool is denied to the caller."""
-        return self.mentions.hides_nothing
+        return self.masker.hides_nothing
 
     def tool_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of ``names``, a list of tools, that the caller may know of."""
-        return self.mentions.clean_names(names)
+        return self.masker.clean_names(names)
 
     def names_a_tool(self, name: str) -> bool:
         """Return whether the caller has a tool with this spelling."""
-        return self.mentions.tool(name) is not None
+        return self.masker.tool(name) is not None
 
     def lost(self, names: Iterable[str]) -> frozenset[str]:
         """Return those of ``names``, a skill's lists of tools, to be removed: denied to the caller or nonexistent."""
-        return self.mentions.lost(tuple(names))
+        return self.masker.lost(tuple(names))
 
     def about(self, skill: Skill, text: str) -> str:
         """Return a text of a skill on its own, such as its name, redacted as it is inside the whole skill."""
@@ -90,8 +90,8 @@ class Cleaner:
         # What is removed from the list is removed from the text too: a name that stayed there would reveal that no such
         # tool is denied.
         fit = _Fit(self, self.lost(note.tool for note in text.tools))
-        body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
-        body = self.mentions.without_names(body, fit.lost)
+        body, mentioned = self.masker.clean(self._redact(sanitize(text.body)))
+        body = self.masker.without_names(body, fit.lost)
         steps = fit.texts(text.steps)
         cleaned = replace(
             text,
@@ -109,11 +109,11 @@ class Cleaner:
             extra=self.value(text.extra, fit.lost),
         )
         # Steps and notes may come from the frontmatter, so the body does not have all mentions.
-        _, in_steps = self.mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
+        _, in_steps = self.masker.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
         return Cleaned(cleaned, tuple(dict.fromkeys((*mentioned, *in_steps))))
 
     def _without_names(self, text: str, lost: frozenset[str]) -> str:
-        return self.mentions.without_names(self.mentions.clean(text)[0], lost)
+        return self.masker.without_names(self.masker.clean(text)[0], lost)
 
     def _frontmatter(self, frontmatter: JsonObject, lost: frozenset[str]) -> JsonObject:
         cleaned = self.value(frontmatter, lost)

@@ -15,7 +15,7 @@ from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
-from toolcrib.catalog.denied_names import Mentions, ToolMentions
+from toolcrib.catalog.denied_names import NameMasker, NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, described, description_of
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
@@ -36,7 +36,7 @@ FIELDS = (
 """The weight of each full-text column of a tool. Measured on four catalogs; quality is flat around these values."""
 
 _REMEMBERED_MAX = 8192
-_WORDINGS_MAX = 64
+_VIEWS_MAX = 64
 _NO_WORDS = ("",) * len(FIELDS)
 
 
@@ -52,7 +52,7 @@ class _Asked:
     naming: Mapping[int, str]
 
 
-class Wording:
+class CatalogView:
     """Reads the index of one catalog for callers with equal permissions; its changes to tools are cached.
 
     If nothing is denied to them the index is read unchanged. Else rows that are not those of the catalog count as
@@ -62,17 +62,15 @@ class Wording:
     are equal.
     """
 
-    def __init__(
-        self, index: ToolIndex, permitted: Permitted, mentions: ToolMentions, postings: StoredPostings
-    ) -> None:
-        self._index, self.permitted, self.mentions, self._postings = index, permitted, mentions, postings
+    def __init__(self, index: ToolIndex, permitted: Permitted, masker: NameMasker, postings: StoredPostings) -> None:
+        self._index, self.permitted, self.masker, self._postings = index, permitted, masker, postings
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
-        self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, mentions))
+        self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, masker))
         self._edits: dict[int, tuple[tuple[Path, str], ...]] = {}
         self._descriptions: dict[int, str] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Wording) and other.permitted is self.permitted
+        return isinstance(other, CatalogView) and other.permitted is self.permitted
 
     def __hash__(self) -> int:
         return hash(self.permitted)
@@ -121,7 +119,7 @@ class Wording:
         They read another version of a tool if it names a denied one, which depends on all tools.
         """
         tools = self.permitted.tools
-        if self.mentions.hides_nothing:
+        if self.masker.hides_nothing:
             return [tool.fingerprint for tool in tools]
         asked = self._asked(self.in_order)
         standing = asked.rows - asked.naming.keys()
@@ -140,14 +138,14 @@ class Wording:
     @property
     def hides_nothing(self) -> bool:
         """Whether nothing is denied to these callers."""
-        return self.mentions.hides_nothing
+        return self.masker.hides_nothing
 
     def edited(self) -> dict[int, tuple[str, ...]]:
         """Return the same for only those tools that these callers read in another version than stored.
 
         A tool whose row is not the one in their catalog has no words.
         """
-        if self.mentions.hides_nothing:
+        if self.masker.hides_nothing:
             return {}
         asked = self._asked(self.in_order)
         found = self._index.words(asked.naming, asked.versions) if asked.naming else {}
@@ -180,7 +178,7 @@ class Wording:
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return the text to embed for each tool, given ``stored``, the text for callers to whom nothing is denied."""
-        if self.mentions.hides_nothing:
+        if self.masker.hides_nothing:
             return stored
         asked = self._asked(stored)
         return {row: self._clean(stored[row]) if row in asked.naming else stored[row] for row in asked.rows}
@@ -189,7 +187,7 @@ class Wording:
 
     def _asked(self, rows: Iterable[int]) -> _Asked:
         """Return what to read of these rows."""
-        if self.mentions.hides_nothing:
+        if self.masker.hides_nothing:
             return _Asked(dict.fromkeys(rows).keys(), None, {})
         versions: dict[int, Version] = {}
         naming: dict[int, str] = {}
@@ -224,13 +222,13 @@ class Wording:
         return replace(example, args=args, description=self._clean(example.description))
 
     def _clean(self, text: str) -> str:
-        return self.mentions.clean(text)[0]
+        return self.masker.clean(text)[0]
 
     def _without(self, text: str, candidates: Sequence[str]) -> str:
         """Return searchable words without those that come only from the names of denied tools."""
         gone: Counter[str] = Counter()
         for candidate in candidates:
-            gone += Counter(words(candidate)) - Counter(words(self.mentions.without(candidate)))
+            gone += Counter(words(candidate)) - Counter(words(self.masker.without(candidate)))
         if not gone:
             return text
         kept: list[str] = []
@@ -242,9 +240,9 @@ class Wording:
         return " ".join(kept)
 
 
-def _names_denied(mentions: ToolMentions, told: str) -> bool:
+def _names_denied(masker: NameMasker, told: str) -> bool:
     """Return whether any of a tool's candidates, by column as stored in the index, is denied."""
-    return any(mentions.without(each) != each for each in chain.from_iterable(_candidates(told).values()))
+    return any(masker.without(each) != each for each in chain.from_iterable(_candidates(told).values()))
 
 
 def _candidates(told: str) -> dict[str, list[str]]:
@@ -252,24 +250,24 @@ def _candidates(told: str) -> dict[str, list[str]]:
         return json.loads(told)
 
 
-class Wordings:
+class CatalogViews:
     """The wording of each kind of caller, for the catalog requested last."""
 
-    def __init__(self, index: ToolIndex, mentions: Mentions) -> None:
-        self._index, self._mentions = index, mentions
+    def __init__(self, index: ToolIndex, maskers: NameMaskers) -> None:
+        self._index, self._maskers = index, maskers
         self._postings = StoredPostings(index.stems, FIELDS)
-        self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], Wording](_WORDINGS_MAX)
+        self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], CatalogView](_VIEWS_MAX)
 
-    def of(self, catalog: Catalog, permitted: Permitted) -> Wording:
+    def view(self, catalog: Catalog, permitted: Permitted) -> CatalogView:
         """Return the wording for callers who may use ``permitted``, which is part of ``catalog``."""
         key = permitted.permissions.key, permitted.open_rows
         with suppress(KeyError):
-            wording = self._by_permissions[key]
-            if wording.permitted is permitted:
-                return wording
-        wording = self._by_permissions[key] = self.made(catalog, permitted)
-        return wording
+            view = self._by_permissions[key]
+            if view.permitted is permitted:
+                return view
+        view = self._by_permissions[key] = self.build(catalog, permitted)
+        return view
 
-    def made(self, catalog: Catalog, permitted: Permitted) -> Wording:
+    def build(self, catalog: Catalog, permitted: Permitted) -> CatalogView:
         """Return the same without caching it: for a catalog that is not published yet."""
-        return Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions), self._postings)
+        return CatalogView(self._index, permitted, self._maskers.masker(catalog, permitted.permissions), self._postings)
