@@ -17,7 +17,7 @@ from toolcrib.clients.entries import VariableContext, read_entry
 from toolcrib.clients.importing import changes_of, check_entry, draft, write_config
 from toolcrib.clients.known import CLIENTS, UserEnvironment, client_named
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
-from toolcrib.config.editing.changes import Put
+from toolcrib.config.editing.changes import SetMember
 from toolcrib.config.loading import load
 from toolcrib.config.schema import PolicySection
 from toolcrib.policy.rules import policy_of
@@ -249,7 +249,7 @@ def test_a_limited_server_limits_neither_those_that_are_there_nor_is_widened_by_
     }
     drafted = draft(found, document, check_entry({}))
     [change] = changes_of(drafted, document)
-    assert isinstance(change, Put)
+    assert isinstance(change, SetMember)
     assert change.value == ["a.1.*", "b2.x"]
 
 
@@ -271,7 +271,7 @@ def test_no_tool_that_was_denied_is_allowed_whatever_it_is_called(
     first = drafted.servers[0]
     if first.entry.get("disabled"):
         return
-    changes = [change for change in changes_of(drafted, {}) if isinstance(change, Put)]
+    changes = [change for change in changes_of(drafted, {}) if isinstance(change, SetMember)]
     policy = {change.path[-1]: change.value for change in changes if change.path[:2] == ("toolcrib", "policy")}
     permissions = policy_of(PolicySection.model_validate(policy)).permissions(Caller("local"))
     for name in {each.partition("(")[0].strip() for each in denied}:

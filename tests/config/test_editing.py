@@ -11,15 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolcrib.config.documents import parse_any
-from toolcrib.config.editing.changes import Drop, Put, changed
+from toolcrib.config.editing.changes import RemoveMember, SetMember, apply_changes
 from toolcrib.config.editing.files import EditRefused, read_original, replace_file
 
 CRIB = {"command": "/bin/toolcrib", "args": ["serve"]}
-PUT = [Put(("mcpServers", "crib"), CRIB)]
+PUT = [SetMember(("mcpServers", "crib"), CRIB)]
 
 
-def edited(text: str, *changes: Put | Drop, name: str = "f.json") -> str:
-    return changed(text, Path(name), changes)
+def edited(text: str, *changes: SetMember | RemoveMember, name: str = "f.json") -> str:
+    return apply_changes(text, Path(name), changes)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def edited(text: str, *changes: Put | Drop, name: str = "f.json") -> str:
     ],
 )
 def test_a_member_is_put_into_json_and_all_else_stays(before: str, after: str):
-    made = edited(before, Put(("mcpServers", "crib"), {"a": 1}))
+    made = edited(before, SetMember(("mcpServers", "crib"), {"a": 1}))
     assert _flat(made) == _flat(after)
     outside = made.replace("\r\n", "\n").partition('"crib"')[0]
     assert outside.replace("  ", " ").split() == after.replace("\r\n", "\n").partition('"crib"')[0].split()
@@ -80,7 +80,7 @@ def _flat(text: str) -> str:
     ],
 )
 def test_a_member_is_taken_out_of_json_and_all_else_stays(before: str, after: str):
-    assert edited(before, Drop(("m", "a"))) == after
+    assert edited(before, RemoveMember(("m", "a"))) == after
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_a_member_is_taken_out_of_json_and_all_else_stays(before: str, after: st
 def test_a_member_is_put_into_yaml_and_all_else_stays(before: str, after: str | None):
     if after is None:
         with pytest.raises(EditRefused):
-            edited(before, Put(("m", "a"), {}), Put(("m", "c"), 1), name="f.yaml")
+            edited(before, SetMember(("m", "a"), {}), SetMember(("m", "c"), 1), name="f.yaml")
     else:
-        assert edited(before, Put(("m", "a"), {}), name="f.yaml") == after
+        assert edited(before, SetMember(("m", "a"), {}), name="f.yaml") == after
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_a_member_is_put_into_yaml_and_all_else_stays(before: str, after: str | 
     ],
 )
 def test_a_member_is_taken_out_of_yaml_and_all_else_stays(before: str, after: str):
-    assert edited(before, Drop(("m", "a")), name="f.yaml") == after
+    assert edited(before, RemoveMember(("m", "a")), name="f.yaml") == after
 
 
 def test_a_value_in_yaml_takes_the_place_of_another():
     text = "m:\n  a: 1 # one\n  b:\n    x: 1\n  c: 3\n"
-    made = edited(text, Put(("m", "a"), "no"), Put(("m", "b"), {"y": ["1e5", "x y"]}), name="f.yaml")
+    made = edited(text, SetMember(("m", "a"), "no"), SetMember(("m", "b"), {"y": ["1e5", "x y"]}), name="f.yaml")
     assert made == 'm:\n  a: "no" # one\n  b:\n    "y": ["1e5", "x y"]\n  c: 3\n'
 
 
@@ -145,27 +145,27 @@ def test_a_value_in_yaml_takes_the_place_of_another():
 def test_a_table_is_put_into_toml_and_all_else_stays(before: str, after: str | None):
     if after is None:
         with pytest.raises(EditRefused):
-            edited(before, Put(("m", "a"), {"x": 1}), name="f.toml")
+            edited(before, SetMember(("m", "a"), {"x": 1}), name="f.toml")
     else:
-        assert edited(before, Put(("m", "a"), {"x": 1}), name="f.toml") == after
+        assert edited(before, SetMember(("m", "a"), {"x": 1}), name="f.toml") == after
 
 
 def test_a_table_leaves_toml_with_those_below_it_and_takes_nothing_else():
     before = 'k = 1\n\n[m."a.b"]\nx = 1\n[m."a.b".env]\nE = "e"\n\n# about c\n[m.c]\ny = 2\n'
-    assert edited(before, Drop(("m", "a.b")), name="f.toml") == "k = 1\n\n\n# about c\n[m.c]\ny = 2\n"
+    assert edited(before, RemoveMember(("m", "a.b")), name="f.toml") == "k = 1\n\n\n# about c\n[m.c]\ny = 2\n"
 
 
 def test_brackets_in_a_name_end_no_header():
     before = '[m."x]y"]\na = 1\n'
-    made = edited(before, Put(("m", "[z]"), {"b": 2}), name="f.toml")
+    made = edited(before, SetMember(("m", "[z]"), {"b": 2}), name="f.toml")
     assert made == before + '\n[m."[z]"]\nb = 2\n'
-    assert edited(made, Drop(("m", "x]y")), name="f.toml") == '[m."[z]"]\nb = 2\n'
+    assert edited(made, RemoveMember(("m", "x]y")), name="f.toml") == '[m."[z]"]\nb = 2\n'
 
 
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", '{"m": [1]}', '{"m": 1}', "{'m' 1}"])
 def test_json_that_cannot_be_changed_without_a_guess_is_refused(text: str):
     with pytest.raises(EditRefused):
-        edited(text, Put(("m", "a"), 1))
+        edited(text, SetMember(("m", "a"), 1))
 
 
 # -- anything at all -----------------------------------------------------------------------------
@@ -190,16 +190,16 @@ def test_what_is_put_into_json_and_taken_out_leaves_the_same_bytes(
 ):
     assume(key not in before)
     text = json.dumps({"m": before, "z": 1}, indent=indent, ensure_ascii=False)
-    made = edited(text, Put(("m", key), value))
+    made = edited(text, SetMember(("m", key), value))
     assert json.loads(made) == {"m": {**before, key: value}, "z": 1}
-    taken = edited(made, Drop(("m", key)))
+    taken = edited(made, RemoveMember(("m", key)))
     assert taken == text or not before
 
 
 @given(before=_OBJECTS, key=_KEYS, value=_OBJECTS)
 def test_what_is_put_into_yaml_is_read_as_it_was_meant(before: dict[str, Any], key: str, value: dict[str, Any]):
-    text = edited("# first\nz: 1\n", Put(("m",), before), name="f.yaml")
-    made = edited(text, Put(("m", key), value), name="f.yaml")
+    text = edited("# first\nz: 1\n", SetMember(("m",), before), name="f.yaml")
+    made = edited(text, SetMember(("m", key), value), name="f.yaml")
     assert made.startswith("# first\nz: 1\n")
     assert _empty_is_none(parse_any(made, Path("f.yaml"))) == _empty_is_none({"z": 1, "m": {**before, key: value}})
 
@@ -208,9 +208,9 @@ def test_what_is_put_into_yaml_is_read_as_it_was_meant(before: dict[str, Any], k
 def test_what_is_put_into_toml_and_taken_out_leaves_the_same_bytes(key: str, value: dict[str, Any]):
     text = '# first\nk = "v"\n\n[m."x y"]\na = 1\n'
     assume(key != "x y")
-    made = edited(text, Put(("m", key), value), name="f.toml")
+    made = edited(text, SetMember(("m", key), value), name="f.toml")
     assert tomllib.loads(made)["m"][key] == value
-    assert edited(made, Drop(("m", key)), name="f.toml") == text
+    assert edited(made, RemoveMember(("m", key)), name="f.toml") == text
 
 
 def _empty_is_none(value: Any) -> Any:

@@ -94,7 +94,7 @@ def test_an_entry_cannot_take_the_marker_away(server: Any):
 def test_other_systems_have_other_safe_names():
     assert safe_names("win32") == SAFE_WINDOWS
     assert "HOME" in safe_names("linux")
-    assert ChildEnvironments({}).of((), {}) == {"TOOLCRIB_PARENT": "1"}
+    assert ChildEnvironments({}).build((), {}) == {"TOOLCRIB_PARENT": "1"}
 
 
 # Secrets

@@ -324,7 +324,7 @@ def _without(client: "Client", original: "Original", record: "Record | None") ->
     """Return a file that was changed since: without our entry, and with what that took the place of."""
     from toolcrib.base.json_values import value_at
     from toolcrib.clients.connecting import ENTRY, apply_edits, parse_document
-    from toolcrib.config.editing.changes import Drop, Put
+    from toolcrib.config.editing.changes import RemoveMember, SetMember
 
     if original.content is None:
         return None
@@ -333,9 +333,9 @@ def _without(client: "Client", original: "Original", record: "Record | None") ->
     if value_at(document, place) is None:
         return original.content
     previous = None if record is None else record.previous
-    changes: list[Drop | Put] = [Drop(place) if previous is None else Put(place, previous)]
+    changes: list[RemoveMember | SetMember] = [RemoveMember(place) if previous is None else SetMember(place, previous)]
     removed = () if record is None else record.removed
-    changes += [Put(each.place, each.value) for each in removed if value_at(document, each.place) is None]
+    changes += [SetMember(each.place, each.value) for each in removed if value_at(document, each.place) is None]
     return apply_edits(original, changes)
 
 

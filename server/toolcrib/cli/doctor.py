@@ -113,7 +113,9 @@ def _of_config(settings: "Settings") -> Iterator[Finding]:
     else:
         yield Finding("config", "ok", f"{settings.source}, {len(settings.servers)} servers")
         yield from (_config_finding(settings, problem, "error") for problem in inspect(settings))
-    for level, problems in (("error", settings.skipped), ("warning", settings.notices)):
+    found: tuple[tuple[Level, tuple[Problem, ...]], ...] = ("error", settings.skipped), ("warning", settings.notices)
+    for level, problems in found:
+        # What a person has left out on purpose, such as a disabled server, is no finding.
         yield from (_config_finding(settings, problem, level) for problem in problems if problem.is_mistake)
 
 

@@ -86,10 +86,10 @@ def events(
 
 def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) -> None:
     """Show what there is and what comes, until a person has seen enough."""
-    told = Telling()
+    narration = Telling()
     try:
         for event in found:
-            line = told.line(event)
+            line = narration.line(event)
             if wanted.takes(event) and (as_json or line):
                 print_text(json.dumps(event) if as_json else line)
                 sys.stdout.flush()
@@ -101,8 +101,8 @@ def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, 
     if as_json:
         print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
         return
-    told = Telling()
-    shown = ((told.line(event), event) for event in found)
+    narration = Telling()
+    shown = ((narration.line(event), event) for event in found)
     for line in deque((line for line, event in shown if line and wanted.takes(event)), lines):
         print_text(line)
 

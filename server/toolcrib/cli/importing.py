@@ -46,7 +46,7 @@ DirectOption = Annotated[
 ]
 
 Logins = Mapping[str, JsonObject | None]
-"""What may be told of logins, by servers that take one; None where nobody is logged in."""
+"""The public facts of logins, by the key of each server that takes one; None where nobody is logged in."""
 
 VARIABLES_FILE = "toolcrib.env"
 """The file beside a config that secrets are moved to, as lines for a shell."""
@@ -170,22 +170,22 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
 
 
 def _logins(target: Path, drafted: "Draft") -> Logins:
-    """Return what may be told of the login to each drafted server that takes one, by its key."""
+    """Return the public facts of the login to each drafted server that takes one, by its key."""
     from toolcrib.auth.logins import login_facts
     from toolcrib.config.settings import HttpTarget
 
     settings: Settings | None = None
     if target.exists():
-        with suppress(ConfigError):  # what is wrong with it is told by `config check`
+        with suppress(ConfigError):  # `config check` reports what is wrong with it
             settings = load_settings(target)
-    told: Logins = login_facts(settings.tokens_dir, settings.servers.values()) if settings else {}
+    stored: Logins = login_facts(settings.tokens_dir, settings.servers.values()) if settings else {}
     logins: dict[str, JsonObject | None] = {}
     for server in drafted.servers:
         known = settings.servers.get(server.key) if settings and server.known else None
         url, headers = server.entry.get("url"), as_object(server.entry.get("headers"))
         is_open = bool(url) and not HttpTarget(str(url), headers).has_own_token and not server.entry.get("disabled")
         if known.may_log_in if known else is_open:
-            logins[server.key] = told.get(server.key) if known else None
+            logins[server.key] = stored.get(server.key) if known else None
     return logins
 
 

@@ -97,10 +97,10 @@ def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
 def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Disable a server, and leave it in the config."""
-    from toolcrib.config.editing.changes import Put
+    from toolcrib.config.editing.changes import SetMember
 
     target, _document = _existing(config, name)
-    changes = [Put(("toolcrib", "servers", name, "enabled"), value=False)]
+    changes = [SetMember(("toolcrib", "servers", name, "enabled"), value=False)]
     text = f"{name} is now disabled; `toolcrib enable {name}` enables it."
     _change(target, changes, name, text, as_json=as_json)
 

@@ -285,15 +285,15 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
 
     for frame in explained.frames:
         yield f"before a task of the frame {frame}: {FRAME_BOOST:+}"
-    for told in explained.outcomes:
-        days = int(told.age_s // _DAY_S)
+    for outcome in explained.outcomes:
+        days = int(outcome.age_s // _DAY_S)
         last = f"{counted(days, 'day')} ago" if days else "today"
-        reports = f"{counted(told.reports, 'report')} by {told.principal}"
+        reports = f"{counted(outcome.reports, 'report')} by {outcome.principal}"
         half_life = f"half of that every {OUTCOME_HALF_LIFE_S / _DAY_S:.0f} days"
-        lost = f"{-told.penalty:+.2f} in searches by {told.principal}, {half_life}"
-        cost = lost if told.penalty else f"no change to its score in searches by {told.principal}"
-        note = f' ("{told.note}")' if told.note else ""
-        yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"
+        lost = f"{-outcome.penalty:+.2f} in searches by {outcome.principal}, {half_life}"
+        cost = lost if outcome.penalty else f"no change to its score in searches by {outcome.principal}"
+        note = f' ("{outcome.note}")' if outcome.note else ""
+        yield f"{reports}, {outcome.failure_share:.0%} of them failures, the last {last}: {cost}{note}"
     for tool in explained.calls:
         calls = counted(tool.calls, "time")
         yield f"while it was active, {tool.tool} was called {calls}; {tool.failed} failed"
@@ -306,9 +306,9 @@ def _health_lines(health: "Health", now: float) -> "Iterator[str]":
         days = int(max(now - health.use.last, 0) // _DAY_S)
         last = f"{counted(days, 'day')} ago" if days else "today"
         done.append(f"used {counted(health.use.count, 'time')}, the last {last}")
-    for told in health.outcomes:
-        failed = f"{told.failure_share:.0%} of them failures"
-        done.append(f"{counted(told.reports, 'report')} by {told.principal}, {failed}")
+    for outcome in health.outcomes:
+        failed = f"{outcome.failure_share:.0%} of them failures"
+        done.append(f"{counted(outcome.reports, 'report')} by {outcome.principal}, {failed}")
     done += [f"{tool.tool} called {counted(tool.calls, 'time')}, {tool.failed} failed" for tool in health.tools]
     findings = [text for _code, text in health.findings]
     if done or findings:

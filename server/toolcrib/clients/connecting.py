@@ -19,7 +19,7 @@ from toolcrib.clients.importing import all_inlined, identity
 from toolcrib.clients.known import Client, EntryShape, UserEnvironment
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
-from toolcrib.config.editing.changes import Change, Drop, Put, changed
+from toolcrib.config.editing.changes import Change, RemoveMember, SetMember, apply_changes
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, Original, read_original, replace_file
 from toolcrib.config.paths import user_connections_dir
 
@@ -57,7 +57,7 @@ class ConnectionPlan:
     @property
     def changes(self) -> list[Change]:
         """The changes of the file."""
-        return [*(Drop(each.place) for each in self.removed), Put(self.place, self.entry)]
+        return [*(RemoveMember(each.place) for each in self.removed), SetMember(self.place, self.entry)]
 
     @property
     def content(self) -> bytes:
@@ -157,7 +157,7 @@ def apply_edits(original: Original, changes: Sequence[Change]) -> bytes:
 
     """
     try:
-        return changed(original.text, original.path, changes).encode()
+        return apply_changes(original.text, original.path, changes).encode()
     except (EditRefused, UnicodeDecodeError) as error:
         raise ToolcribError(f"{original.path} was not changed, because it {error}. Edit it manually.") from None
 

@@ -13,7 +13,7 @@ from toolcrib.base.text import exact_glob
 from toolcrib.clients.denials import Denials
 from toolcrib.clients.reading import FoundServer
 from toolcrib.config.documents import read
-from toolcrib.config.editing.changes import Change, Put, changed
+from toolcrib.config.editing.changes import Change, SetMember, apply_changes
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
 from toolcrib.config.findings import Findings
 from toolcrib.config.foreign import find_bridge
@@ -246,9 +246,9 @@ def changes_of(drafted: Draft, document: JsonObject) -> list[Change]:
     """Return what has to be changed in the config ``document`` to hold the drafted servers and their rules."""
     changes: list[Change] = []
     for server in drafted.added:
-        changes.append(Put(("mcpServers", server.key), server.entry))
+        changes.append(SetMember(("mcpServers", server.key), server.entry))
         if server.options:
-            changes.append(Put(("toolcrib", "servers", server.key), server.options))
+            changes.append(SetMember(("toolcrib", "servers", server.key), server.options))
     return [*changes, *policy_changes(document, drafted.servers)]
 
 
@@ -258,11 +258,11 @@ def policy_changes(document: JsonObject, servers: Sequence[DraftServer]) -> Iter
     deny = [*as_list(policy.get("deny"))]
     more = [f"{exact_glob(server.key)}.{glob}" for server in servers for glob in server.denials.denied]
     if set(more) - set(deny):
-        yield Put(("toolcrib", "policy", "deny"), list(dict.fromkeys([*deny, *more])))
+        yield SetMember(("toolcrib", "policy", "deny"), list(dict.fromkeys([*deny, *more])))
     allow = [*as_list(policy.get("allow"))] if "allow" in policy else ["*"]
     wanted = list(_allowed(allow, servers, [*as_object(document.get("mcpServers"))]))
     if wanted != allow:
-        yield Put(("toolcrib", "policy", "allow"), wanted)
+        yield SetMember(("toolcrib", "policy", "allow"), wanted)
 
 
 def _allowed(allow: Sequence[str], servers: Sequence[DraftServer], here: Sequence[str]) -> Iterator[str]:
@@ -331,7 +331,7 @@ def write_config(path: Path, changes: Sequence[Change], *, is_private: bool) -> 
     """
     try:
         original = read_original(path)
-        text = changed(original.text, path, changes)
+        text = apply_changes(original.text, path, changes)
         mode = PRIVATE_MODE if is_private or original.content is None else None
         replace_file(path, text.encode(), mode=mode)
     except EditRefused as error:

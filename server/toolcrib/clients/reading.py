@@ -83,7 +83,7 @@ def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_pr
         return FoundFile(known or ANY, path, problems=error.problems)
     known = known or _by_words(document)
     servers = servers_in(document, FoundFile(known, path), user, in_project=in_project)
-    return FoundFile(known, path, servers, tuple(_told(problems)))
+    return FoundFile(known, path, servers, tuple(_as_its_client_reads(problems)))
 
 
 def servers_in(
@@ -203,7 +203,7 @@ def _at(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
     return as_object(value)
 
 
-def _told(problems: list[Problem]) -> Iterator[Problem]:
+def _as_its_client_reads(problems: list[Problem]) -> Iterator[Problem]:
     """Yield what is worth telling of a file: here a key that is given twice counts as it does for the client."""
     for problem in problems:
         if problem.reason == "is given twice":

@@ -131,7 +131,7 @@ class ChildEnvironments:
         self._environ = environ
         self._everybody = self._inherited((*safe_names(), *NEEDED))
 
-    def of(self, inherit: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+    def build(self, inherit: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of a server: what it inherits, its ``own``, and the marker against nesting.
 
         ``inherit`` are globs of more names than every server gets.

@@ -195,28 +195,28 @@ def _with_context(section: ToolcribSection, environ: Mapping[str, str]) -> Toolc
 
 
 def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribSection:
-    def settled(part: BaseModel, key: str) -> dict[str, str]:
+    def resolved(part: BaseModel, key: str) -> dict[str, str]:
         text = getattr(part, key)
         return {} if text is None else {key: str(absolute(text, source.base, source.environ))}
 
     search, events, skills = section.tool_search, section.events, section.skills
     packs = [
-        pack if RESOURCE.match(pack.path) else pack.model_copy(update=settled(pack, "path"))
+        pack if RESOURCE.match(pack.path) else pack.model_copy(update=resolved(pack, "path"))
         for pack in skills.skill_packs
     ]
     folders = [
         text if text.startswith(PRESET) else str(absolute(text, source.base, source.environ))
         for text in skills.skill_dirs
     ]
-    found = {**settled(skills, "cache_dir"), "skill_packs": tuple(packs), "skill_dirs": tuple(folders)}
+    found = {**resolved(skills, "cache_dir"), "skill_packs": tuple(packs), "skill_dirs": tuple(folders)}
     return section.model_copy(
         update={
-            **settled(section, "cache_dir"),
-            **settled(section, "state_dir"),
+            **resolved(section, "cache_dir"),
+            **resolved(section, "state_dir"),
             "tool_search": search.model_copy(
-                update={**settled(search, "cache_dir"), "semantic": _semantic(search.semantic, source)}
+                update={**resolved(search, "cache_dir"), "semantic": _semantic(search.semantic, source)}
             ),
-            "events": events.model_copy(update=settled(events, "file")),
+            "events": events.model_copy(update=resolved(events, "file")),
             "skills": skills.model_copy(update=found),
         }
     )
@@ -278,7 +278,7 @@ _FIXED = (
 """By these something was opened that outlives a config. Who listens, and whose the files are, stays as it was."""
 
 
-def settled(before: Settings, after: Settings) -> tuple[Settings, tuple[str, ...]]:
+def keep_fixed_keys(before: Settings, after: Settings) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings as they can take the place of others, and the keys that differ and stay as they were."""
     section, fixed = after.toolcrib, list[str]()
     for key in _FIXED:

@@ -91,7 +91,7 @@ class ServerReader:
         return StdioTarget(
             command=self._command(entry.command),
             args=entry.args or (),
-            env=self._environments.of(options.inherit_env, entry.env or {}),
+            env=self._environments.build(options.inherit_env, entry.env or {}),
             cwd=None if entry.cwd is None else absolute(entry.cwd, self.base, self.environ),
         )
 

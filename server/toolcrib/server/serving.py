@@ -14,7 +14,7 @@ from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
 from toolcrib.catalog.gate import SkillToolStates
-from toolcrib.config.loading import settled
+from toolcrib.config.loading import keep_fixed_keys
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era, LiveTools
@@ -252,7 +252,7 @@ class Serving:
         async with self._turn:
             began, failure, fixed = self._outside.wall_clock(), "", ()
             try:
-                settings, fixed = settled(self.settings, await anyio.to_thread.run_sync(read))
+                settings, fixed = keep_fixed_keys(self.settings, await anyio.to_thread.run_sync(read))
                 hosts = await anyio.to_thread.run_sync(hosts_of, settings)
                 world = await self._lasting.tasks.start(self._own, settings, hosts)
                 self._swap(world, hosts)

@@ -18,7 +18,7 @@ _BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class SetMember:
     """``value`` becomes the member at ``path``."""
 
     path: tuple[str, ...]
@@ -26,16 +26,16 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class RemoveMember:
     """What stands at ``path`` goes."""
 
     path: tuple[str, ...]
 
 
-Change = Put | Drop
+Change = SetMember | RemoveMember
 
 
-def changed(text: str, file: Path, changes: Sequence[Change]) -> str:
+def apply_changes(text: str, file: Path, changes: Sequence[Change]) -> str:
     """Return ``text`` of ``file`` with the changes made, its comments, order and formatting kept.
 
     Raises:
@@ -47,10 +47,11 @@ def changed(text: str, file: Path, changes: Sequence[Change]) -> str:
     wanted = _document(plain, file)
     editor = _editor_of(file)
     for change in changes:
-        plain = (
-            editor.put(plain, change.path, change.value) if isinstance(change, Put) else editor.drop(plain, change.path)
-        )
-        wanted = _with(wanted, change)
+        if isinstance(change, SetMember):
+            plain = editor.set_member(plain, change.path, change.value)
+        else:
+            plain = editor.remove_member(plain, change.path)
+        wanted = _with_change(wanted, change)
     if _without_empty(_document(plain, file)) != _without_empty(wanted):
         raise EditRefused("is written in a way that cannot be edited safely")
     return mark + plain
@@ -74,18 +75,18 @@ def _document(text: str, file: Path) -> JsonObject:
     return cast("JsonObject", json.loads(json.dumps(document, default=str)))
 
 
-def _with(document: JsonObject, change: Change) -> JsonObject:
+def _with_change(document: JsonObject, change: Change) -> JsonObject:
     """Return a copy of ``document`` with one change made."""
     made = copy.deepcopy(document)
     *way, last = change.path
     holder = made
     for key in way:
         if not isinstance(holder.get(key), dict):
-            if isinstance(change, Drop):
+            if isinstance(change, RemoveMember):
                 return made
             holder[key] = dict[str, Any]()
         holder = as_object(holder[key])
-    if isinstance(change, Put):
+    if isinstance(change, SetMember):
         holder[last] = copy.deepcopy(change.value)
     else:
         holder.pop(last, None)
@@ -102,26 +103,26 @@ def _without_empty(value: Any) -> Any:
 
 def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]:
     """Return the changes that add a server, whose tools may be used where servers are allowed by name."""
-    changes: list[Change] = [Put(("mcpServers", name), entry)]
+    changes: list[Change] = [SetMember(("mcpServers", name), entry)]
     place = ("toolcrib", "policy", "allow")
     allow, glob = value_at(document, place), f"{exact_glob(name)}.*"
     if isinstance(allow, list) and "*" not in allow and glob not in allow:
-        changes.append(Put(place, [*allow, glob]))
+        changes.append(SetMember(place, [*allow, glob]))
     return changes
 
 
 def removal(document: JsonObject, name: str) -> list[Change]:
     """Return the changes that take a server out, with its options and the globs about its tools."""
     section = as_object(document.get("toolcrib"))
-    changes: list[Change] = [Drop(("mcpServers", name))]
+    changes: list[Change] = [RemoveMember(("mcpServers", name))]
     if name in as_object(section.get("servers")):
-        changes.append(Drop(("toolcrib", "servers", name)))
+        changes.append(RemoveMember(("toolcrib", "servers", name)))
     policy = as_object(section.get("policy"))
     for key in ("allow", "deny"):
         globs = as_list(policy.get(key))
         kept = [glob for glob in globs if not str(glob).startswith(f"{exact_glob(name)}.")]
         if kept != globs:
-            changes.append(Put(("toolcrib", "policy", key), kept))
+            changes.append(SetMember(("toolcrib", "policy", key), kept))
     return changes
 
 
@@ -129,10 +130,10 @@ def enabling(document: JsonObject, name: str) -> list[Change]:
     """Return the changes after which a server is in use; none where it is."""
     changes: list[Change] = []
     if value_at(document, ("mcpServers", name, "disabled")) is not None:
-        changes.append(Drop(("mcpServers", name, "disabled")))
+        changes.append(RemoveMember(("mcpServers", name, "disabled")))
     options = as_object(value_at(document, place := ("toolcrib", "servers", name)))
     if "enabled" in options:
-        changes.append(Drop((*place, "enabled")) if len(options) > 1 else Drop(place))
+        changes.append(RemoveMember((*place, "enabled")) if len(options) > 1 else RemoveMember(place))
     return changes
 
 

@@ -48,7 +48,7 @@ class _Object:
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
-def put(text: str, path: Sequence[str], value: Any) -> str:
+def set_member(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
 
     Raises:
@@ -67,7 +67,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     return _inserted(text, holder, key, value, newline)
 
 
-def drop(text: str, path: Sequence[str]) -> str:
+def remove_member(text: str, path: Sequence[str]) -> str:
     """Return ``text`` without the member at ``path``; as it is where there is none.
 
     Raises:

@@ -12,7 +12,7 @@ _KEY = re.compile(r"""\s*(?:(?P<bare>[A-Za-z0-9_-]+)|"(?P<quoted>(?:[^"\\]|\\.)*
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-def put(text: str, path: Sequence[str], value: Any) -> str:
+def set_member(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with the object ``value`` as the table at ``path``, at the end; what was there is replaced.
 
     Raises:
@@ -22,12 +22,12 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     if not isinstance(value, dict):
         raise EditRefused("can only be given whole tables")
     newline = "\r\n" if "\r\n" in text else "\n"
-    kept = drop(text, path)
+    kept = remove_member(text, path)
     gap = "" if not kept.strip() else newline if kept.endswith("\n") else newline * 2
     return kept + gap + "".join(line + newline for line in _table(path, cast("dict[str, Any]", value)))
 
 
-def drop(text: str, path: Sequence[str]) -> str:
+def remove_member(text: str, path: Sequence[str]) -> str:
     """Return ``text`` without the table at ``path`` and those below it; as it is where there is none."""
     kept: list[str] = []
     inside: list[str] | None = None

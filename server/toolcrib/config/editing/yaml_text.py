@@ -16,7 +16,7 @@ _UNFIT = re.compile("[\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]")
 _UNIT = "  "
 
 
-def put(text: str, path: Sequence[str], value: Any) -> str:
+def set_member(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
 
     Raises:
@@ -44,7 +44,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     return text[:end] + gap + "".join(line + newline for line in _lines(member, indent)) + text[end:]
 
 
-def drop(text: str, path: Sequence[str]) -> str:
+def remove_member(text: str, path: Sequence[str]) -> str:
     """Return ``text`` without the member at ``path``; as it is where there is none.
 
     Raises:
