@@ -98,7 +98,7 @@ class Watched:
         with server.open_call(
             request, "tools/call", {"name": name, **params}, target=name, fingerprint=decided_by
         ) as call:
-            return await server.call(call)
+            return await server.calls.run(call)
 
     async def text(self, key: str, name: str, arguments: JsonObject | None = None) -> str:
         """Call a tool and return the text of its result."""

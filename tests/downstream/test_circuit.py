@@ -125,7 +125,7 @@ async def test_a_server_that_crashes_in_every_call_is_no_longer_started_for_one(
             with pytest.raises(ConnectionLost):
                 await it.call("fake", "crash")
         with pytest.raises(CircuitOpen, match="its last 2 calls got no answer: it is tried again in 60 s"):
-            it.fleet["fake"].check()
+            it.fleet["fake"].calls.circuit.check()
     assert len(fake.starts()) == 2
 
 

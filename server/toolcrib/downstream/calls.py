@@ -201,7 +201,8 @@ class CallParts:
 class Calls:
     """The calls of one server.
 
-    ``in_flight`` counts the calls under way; ``last_use`` is when the last one ended, on anyio's clock.
+    ``circuit`` says whether it may be called. ``in_flight`` counts the calls under way; ``last_use`` is when the last
+    one ended, on anyio's clock.
     """
 
     def __init__(self, parts: CallParts) -> None:
@@ -211,18 +212,9 @@ class Calls:
         self._clean = self._redactor.clean
         self._capacity = anyio.Semaphore(parts.limits.calls_in_flight, fast_acquire=True)
         self._suspendable = SuspendableWork(parts.suspended_calls, parts.tasks, parts.settings.key)
-        self._circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
+        self.circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
-
-    def check(self) -> None:
-        """Return if the server may be called.
-
-        Raises:
-            CircuitOpen: it fails call after call, and is not called for a while.
-
-        """
-        self._circuit.check()
 
     async def run(self, call: Call) -> JsonObject:
         """Send an open call on the live connection, once, within the server's deadline, and return the raw result.
@@ -270,7 +262,7 @@ class Calls:
     # -- sending ---------------------------------------------------------------------------------
 
     async def _deliver(self, call: Call) -> JsonObject:
-        with self._circuit.guarding():
+        with self.circuit.guarding():
             try:
                 return await self._answer(await self._parts.connection(), call)
             except Undelivered:

@@ -101,7 +101,7 @@ class Downstream:
     """One configured server. ``tasks`` will own its connections.
 
     ``was_never_listed``: nothing is known of it yet, so its start may have to download it first. ``scope`` says whose
-    connections they are.
+    connections they are; ``calls`` are made on the live one.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Downstream:
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
         is_exclusive = surroundings.isolation.is_exclusive(scope)
         self._relays = Relays(settings, surroundings.limits, scope.declared, is_exclusive=is_exclusive)
-        self._calls = Calls(
+        self.calls = Calls(
             CallParts(
                 settings=settings,
                 limits=surroundings.limits,
@@ -138,7 +138,7 @@ class Downstream:
                 note_login=self._note_login,
             )
         )
-        self.subscriptions = Subscriptions(self._calls, self.connection, self._live_connection)
+        self.subscriptions = Subscriptions(self.calls, self.connection, self._live_connection)
 
     @property
     def era(self) -> Era | None:
@@ -234,14 +234,6 @@ class Downstream:
         if pause > 0:
             await anyio.sleep(pause)
 
-    def check(self) -> None:
-        """See :meth:`Calls.check`."""
-        self._calls.check()
-
-    async def call(self, call: Call) -> JsonObject:
-        """Send an open call on the live connection: see :meth:`Calls.run`."""
-        return await self._calls.run(call)
-
     async def tell(self, method: str) -> None:
         """Forward a notification of its client to the server, if it is running."""
         if (start := self._current()) and start.connection:
@@ -249,7 +241,7 @@ class Downstream:
 
     @property
     def _is_unused(self) -> bool:
-        return not self._calls.in_flight and not self.subscriptions.are_needed
+        return not self.calls.in_flight and not self.subscriptions.are_needed
 
     def _live_connection(self) -> Connection | None:
         start = self._current()
@@ -342,7 +334,7 @@ class Downstream:
     async def _serve(self, start: _Start, connection: Connection) -> None:
         """Let callers use the connection until it ends or nobody wants it."""
         self._backoff.note_success()
-        self._calls.last_use = anyio.current_time()
+        self.calls.last_use = anyio.current_time()
         start.connection = connection
         start.done.set()
         self._set(State.READY)
@@ -380,7 +372,7 @@ class Downstream:
         """Close a connection that accepts no more calls, once those in progress were notified."""
         await connection.retired.wait()
         with anyio.move_on_after(self._drain_s):
-            while self._calls.in_flight:
+            while self.calls.in_flight:
                 await anyio.sleep(_DRAIN_POLL_S)
         serving.cancel()
 
@@ -393,8 +385,8 @@ class Downstream:
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
         idle_s = self.settings.options.idle_stop_s
-        while not self._is_unused or anyio.current_time() < self._calls.last_use + idle_s:
-            await anyio.sleep_until(max(self._calls.last_use, anyio.current_time() - idle_s / 2) + idle_s)
+        while not self._is_unused or anyio.current_time() < self.calls.last_use + idle_s:
+            await anyio.sleep_until(max(self.calls.last_use, anyio.current_time() - idle_s / 2) + idle_s)
         # In this order: nobody is given a connection that is about to be closed.
         self._end(start)
         serving.cancel()

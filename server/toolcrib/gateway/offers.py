@@ -252,7 +252,7 @@ class OfferUseCases:
         with self._telling(request.session, asked) as told:
             server = self._server(request.session, asked.server)
             with server.open_call(request, asked.method, {**request.params, **asked.own}) as call:
-                result = await server.call(call)
+                result = await server.calls.run(call)
             told.append(weight(result, self._parts.settings.toolcrib.limits.result_max_bytes))
             return result
 

@@ -61,6 +61,7 @@ from toolcrib.gateway.results import LongResults, failure
 from toolcrib.policy.confirmations import Confirmations, InputRequired, Subject
 from toolcrib.policy.requests import Request, refuse_beyond
 from toolcrib.policy.rules import ConfirmRules, effects_of
+from toolcrib.policy.sessions import Asked as SearchAsked
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
@@ -124,81 +125,66 @@ class ToolReports:
         )
         self._events.emit(activated, session=session.label)
 
-    def calling(self, session: Session, tool: Tool, began: float) -> "Calling":
-        """Return a context manager for a tool call, which emits an event when it ends."""
-        return Calling(self, session, tool, began)
-
-    def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
-        """Emit the event of a call."""
-        session.history.called(ok=call.ok)
-        if call.ok and call.asked:
-            self._learning.record_call(session, tool.public_name, call.asked)
-        search, rank = _origin(session, tool.public_name)
-        called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
-        self._events.emit(called, session=session.label, duration_ms=duration_ms)
-
-    def preparing(self, session: Session, name: str) -> "Preparing":
-        """Return a context manager for the preparation of a call of ``name``; an error in it means that nothing ran."""
-        return Preparing(self, session, name)
-
     def not_run(self, session: Session, name: str, reason: NotRunReason) -> None:
         """Emit the event of a call that ended before anything ran."""
         session.history.called(ok=False)
-        search, rank = _origin(session, name)
-        not_run = ToolCallNotRun(tool_name=name, reason=reason, search=search, rank=rank)
+        origin = session.history.origin(name)
+        not_run = ToolCallNotRun(tool_name=name, reason=reason, search=origin.search, rank=origin.rank)
         self._events.emit(not_run, session=session.label)
 
+    def ran(
+        self, session: Session, name: str, *, ok: bool, size: int, asked: tuple[SearchAsked, ...], duration_ms: float
+    ) -> None:
+        """Emit the event of a call that was sent, and learn from it."""
+        session.history.called(ok=ok)
+        if ok and asked:
+            self._learning.record_call(session, name, asked)
+        origin = session.history.origin(name)
+        called = ToolCalled(tool_name=name, ok=ok, bytes=size, search=origin.search, rank=origin.rank)
+        self._events.emit(called, session=session.label, duration_ms=duration_ms)
 
-# Classes rather than generators, because every call passes here.
 
+class CallReport:
+    """One call of a tool; reports its end as a context manager: that it ran, or why nothing did.
 
-class Calling:
-    """One call in progress; at its end, its success and the approximate size of its result are reported.
-
-    Nothing is reported for a call that was never sent.
+    ``ok`` and ``size``, of its result, are set by the block; ``began`` is on the clock of :func:`time.perf_counter`.
     """
 
-    __slots__ = ("_began", "_reports", "_session", "_tool", "asked", "ok", "size")
+    # A class rather than a generator, because every call passes here.
 
-    def __init__(self, reports: ToolReports, session: Session, tool: Tool, began: float) -> None:
-        self._reports, self._session, self._tool, self._began = reports, session, tool, began
-        self.ok, self.size = False, 0
-        # A call says nothing about a search that is made while it runs.
-        self.asked = session.history.asked
+    __slots__ = ("_asked", "_is_sent", "_reports", "_session", "began", "name", "ok", "size")
+
+    def __init__(self, reports: ToolReports, session: Session, name: str) -> None:
+        self._reports, self._session, self.name = reports, session, name
+        self._is_sent, self.ok, self.size, self.began = False, False, 0, 0.0
+        self._asked: tuple[SearchAsked, ...] = ()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not isinstance(error, Outdated):
-            self._reports.called(self._session, self._tool, self, elapsed_ms(self._began))
-
-
-class Preparing:
-    """One call in preparation: if it ends here, the reason why nothing ran is reported."""
-
-    __slots__ = ("_name", "_reports", "_session")
-
-    def __init__(self, reports: ToolReports, session: Session, name: str) -> None:
-        self._reports, self._session, self._name = reports, session, name
-
-    def __enter__(self) -> None:
-        pass
+    def note_sent(self) -> None:
+        """Record that the call is sent now."""
+        # It says nothing about a search that is made while it runs.
+        self._is_sent, self._asked = True, self._session.history.asked
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, BadRequest):
-            self._reports.not_run(self._session, self._name, "arguments")
+        if isinstance(error, Outdated):
+            return  # it is decided about again
+        if self._is_sent:
+            self._reports.ran(
+                self._session,
+                self.name,
+                ok=self.ok,
+                size=self.size,
+                asked=self._asked,
+                duration_ms=elapsed_ms(self.began),
+            )
+        elif isinstance(error, BadRequest):
+            self._reports.not_run(self._session, self.name, "arguments")
         elif isinstance(error, Unavailable):
-            self._reports.not_run(self._session, self._name, "unavailable")
-
-
-def _origin(session: Session, name: str) -> tuple[int | None, int | None]:
-    origin = session.history.origin(name)
-    return (origin.search, origin.rank) if origin else (None, None)
+            self._reports.not_run(self._session, self.name, "unavailable")
 
 
 _SUBJECTS_ROOM = 240
@@ -600,9 +586,41 @@ class ToolUseCases:
     async def _run_once(
         self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str
     ) -> JsonObject:
-        with self._reports.preparing(request.session, name):
+        """Run the tool once, on a live connection whose own list has exactly it; a person may have to confirm first.
+
+        Raises:
+            NotConfirmed, InputRequired: a person has to confirm first; nothing ran.
+            Outdated: the list has another definition of it than the one that was decided about; nothing ran.
+
+        """
+        session = request.session
+        with CallReport(self._reports, session, name) as report:
             tool, fitting = await decide(request, name, arguments)
-        return await self._execute(request, tool, fitting, source=source)
+            report.name = tool.public_name
+            await self._parts.call_confirmations.require(request, tool, fitting)
+            report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
+            downstream = self._parts.fleet.of(tool.server, session)
+            downstream.calls.circuit.check()
+            params = {key: request.params[key] for key in _FORWARDED if key in request.params}
+            params |= {"name": tool.name, "arguments": fitting}
+            # Open before the server is started: it may ask its caller something while it starts.
+            with downstream.open_call(
+                request, "tools/call", params, target=tool.name, fingerprint=tool.fingerprint
+            ) as call:
+                live = await self._live(session, tool, downstream)
+                if live.fingerprint != tool.fingerprint:
+                    raise Outdated
+                if await session.activations.add(tool.public_name):
+                    self._reports.activated(session, tool, source)
+                    if self.gate.grows_by(session, tool, self._parts.indexer.current()):
+                        await request.notify_tools_changed()
+                report.note_sent()
+                raw = await downstream.calls.run(call)
+                report.ok = not raw.get("isError")
+                if self._reads_resources:
+                    raw = published_tool_result(raw, tool.server)
+                result, report.size = await self.long_results.bounded(request, raw)
+                return result
 
     async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:
         return await self._resolve(request.session, name, forgiving=False), as_object(arguments)
@@ -660,41 +678,6 @@ class ToolUseCases:
             return catalog.find(name, permitted)
         tool, rows = catalog.get(name), permitted.rows  # computed in any case: timing must reveal nothing
         return tool if tool is not None and tool.row in rows else None
-
-    async def _execute(self, request: Request, tool: Tool, arguments: JsonObject, *, source: str) -> JsonObject:
-        """Run the tool once, on a live connection whose own list has exactly it; a person may have to confirm first.
-
-        Raises:
-            NotConfirmed, InputRequired: a person has to confirm first; nothing ran.
-            Outdated: the list has another definition of it than the one that was decided about; nothing ran.
-
-        """
-        await self._parts.call_confirmations.require(request, tool, arguments)
-        began, session = time.perf_counter(), request.session
-        with self._reports.preparing(session, tool.public_name):
-            downstream = self._parts.fleet.of(tool.server, session)
-            downstream.check()
-        params = {key: request.params[key] for key in _FORWARDED if key in request.params}
-        params |= {"name": tool.name, "arguments": arguments}
-        # Open before the server is started: it may ask its caller something while it starts.
-        with downstream.open_call(
-            request, "tools/call", params, target=tool.name, fingerprint=tool.fingerprint
-        ) as call:
-            with self._reports.preparing(session, tool.public_name):
-                live = await self._live(session, tool, downstream)
-            if live.fingerprint != tool.fingerprint:
-                raise Outdated
-            if await session.activations.add(tool.public_name):
-                self._reports.activated(session, tool, source)
-                if self.gate.grows_by(session, tool, self._parts.indexer.current()):
-                    await request.notify_tools_changed()
-            with self._reports.calling(session, tool, began) as outcome:
-                raw = await downstream.call(call)
-                outcome.ok = not raw.get("isError")
-                if self._reads_resources:
-                    raw = published_tool_result(raw, tool.server)
-                result, outcome.size = await self.long_results.bounded(request, raw)
-                return result
 
     async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
         """Return the tool as in the live list of its server (R1); start the server and list again if needed."""

@@ -21,10 +21,16 @@ _FOUND_MAX, _SKILLS_MAX = 100, 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The latest search that found a tool: its number in the session, and the rank of the hit, both from 1."""
+    """The latest search that found a tool: its number in the session, and the rank of the hit, both from 1.
 
-    search: int
-    rank: int
+    None: no search has found it, or too long ago.
+    """
+
+    search: int | None = None
+    rank: int | None = None
+
+
+_NO_SEARCH = Origin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,12 @@ class SessionHistory:
             self._found[name] = Origin(self.searches, rank)
         return self.searches
 
-    def origin(self, name: str) -> Origin | None:
-        """Return the latest search that found a tool; None if none has, or it is too old."""
+    def origin(self, name: str) -> Origin:
+        """Return the latest search that found a tool."""
         if self.searches:
             with suppress(KeyError):
                 return self._found[name]
-        return None
+        return _NO_SEARCH
 
     def called(self, *, ok: bool) -> None:
         """Record a call."""
