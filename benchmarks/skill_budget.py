@@ -39,7 +39,6 @@ def sheets(corpus: Path) -> Iterator[Sheet]:
         files = (each for each in folder.rglob("*") if each.is_file() and each != path)
         yield Sheet.of(
             text,
-            source="repo",
             uri=skill_uri("repo", folder.name),
             digest=hashlib.sha256(content).hexdigest()[:12],
             files=tuple(sorted(each.relative_to(folder).as_posix() for each in files)),
@@ -71,7 +70,7 @@ def rendered(skills: Sequence[Sheet], max_tokens: int, batch: int, estimate: Est
         done.milliseconds.append((time.process_time() - began) * 1000)
         tokens = estimate(made.text)
         done.over += tokens > max_tokens
-        done.over_whole += estimate("\n".join(each.body for each in chosen)) > max_tokens
+        done.over_whole += estimate("\n".join(each.text.body for each in chosen)) > max_tokens
         done.kinds.update(outcome.included for outcome in made.outcomes)
         if any(outcome.included != "full" for outcome in made.outcomes):
             done.used.append(tokens / max_tokens)
@@ -87,7 +86,7 @@ def measure(given: Namespace) -> None:
     estimate = estimator(given.estimator)
     skills = list(sheets(given.corpus))
     found: list[Finding] = []
-    notes = [f"{len(skills)} skills with {sum(len(outline(each.body).steps) for each in skills)} steps"]
+    notes = [f"{len(skills)} skills with {sum(len(outline(each.text.body).steps) for each in skills)} steps"]
     for max_tokens in BUDGETS:
         rounds = {batch: rendered(skills, max_tokens, batch, estimate) for batch in BATCHES}
         over, whole = (sum(getattr(each, name) for each in rounds.values()) for name in ("over", "over_whole"))

@@ -62,7 +62,7 @@ def read_facts(corpus: Path, file: Path) -> Iterator[Read]:
         if facts is not None and text is not None:
             uri = skill_uri("repo", path.parent.name)
             whole = content.decode("utf-8")
-            yield Read(whole, Sheet.of(text, source="repo", uri=uri, digest=digest[:12]), facts)
+            yield Read(whole, Sheet.of(text, uri=uri, digest=digest[:12]), facts)
 
 
 def _read(path: Path):
@@ -91,8 +91,8 @@ def truncated(read: Read, max_tokens: int) -> str:
 
 def headings(read: Read, max_tokens: int) -> str:
     """Return the description and the headings, as many as fit."""
-    lines = _HEADING.findall(_FENCED.sub("", read.sheet.body))
-    return "\n".join((read.sheet.description, *lines))[: max_tokens * 4]
+    lines = _HEADING.findall(_FENCED.sub("", read.sheet.text.body))
+    return "\n".join((read.sheet.text.description, *lines))[: max_tokens * 4]
 
 
 def elsewhere(checkout: Path, given: Namespace) -> dict[str, float]:
@@ -129,7 +129,7 @@ def _lost(reads: Sequence[Read], render: Render, max_tokens: int | None) -> Iter
         text = plain(render(each, max_tokens or 0))
         lost = [fact for fact in each.facts if plain(fact) not in text]
         if lost:
-            yield f"{each.sheet.name}: {lost}"
+            yield f"{each.sheet.text.name}: {lost}"
 
 
 def main() -> None:

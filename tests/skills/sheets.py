@@ -1,10 +1,11 @@
 """Skills to render: made up ones, and the ones of the corpus."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
 
+from toolcrib.base.model import SkillText, TaskType
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Rendered, Sheet, rendered
 
@@ -12,18 +13,28 @@ CORPUS = (Path(__file__).resolve().parents[2] / "../shared/skills-dev/corpus").r
 """Real skills of strangers, beside the repository where there are any."""
 
 PLAIN = Sheet(
-    name="fill-form",
-    source="repo",
+    SkillText(
+        name="fill-form",
+        title="",
+        description="Fills in PDF forms.",
+        trigger="A PDF form is to be filled in.",
+        task_type=TaskType.UNKNOWN,
+        tags=(),
+        steps=(),
+        preconditions=(),
+        failure_modes=(),
+        tools=(),
+        requires=(),
+        body="# Fill a form\n\n1. Open it.\n2. Fill it.",
+        frontmatter={},
+        extra={},
+        is_hidden=False,
+        content_hash="",
+    ),
     uri="skill://repo/fill-form/SKILL.md",
     digest="0123456789ab",
-    title="",
-    trigger="A PDF form is to be filled in.",
-    description="Fills in PDF forms.",
-    steps=(),
-    preconditions=(),
-    failure_modes=(),
-    body="# Fill a form\n\n1. Open it.\n2. Fill it.",
 )
+_OF_TEXTS = frozenset(each.name for each in fields(SkillText))
 
 
 def injection(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
@@ -36,11 +47,17 @@ def raw(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendere
     return rendered([RawPage(sheet, estimate) for sheet in sheets], max_tokens, estimate)
 
 
-def sheet(body: str = PLAIN.body, **changes: object) -> Sheet:
-    return replace(PLAIN, body=body, **changes)
+def changed(sheet: Sheet, **changes: object) -> Sheet:
+    """Return a sheet with other values, of the text too."""
+    of_text = {name: changes.pop(name) for name in _OF_TEXTS & changes.keys()}
+    return replace(sheet, text=replace(sheet.text, **of_text), **changes)
 
 
-def named(name: str, body: str = PLAIN.body) -> Sheet:
+def sheet(body: str = PLAIN.text.body, **changes: object) -> Sheet:
+    return changed(PLAIN, body=body, **changes)
+
+
+def named(name: str, body: str = PLAIN.text.body) -> Sheet:
     return sheet(body, name=name, uri=f"skill://repo/{name}/SKILL.md")
 
 
@@ -52,5 +69,5 @@ def corpus_sheets() -> list[Sheet]:
         text, _ = read_agent_skill(content, folder_name=path.parent.name, path=path.name)
         if text is not None:
             uri = named(path.parent.name).uri
-            sheets.append(Sheet.of(text, source=PLAIN.source, uri=uri, digest=sha256(content).hexdigest()[:12]))
+            sheets.append(Sheet.of(text, uri=uri, digest=sha256(content).hexdigest()[:12]))
     return sheets

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sheets import CORPUS, PLAIN, corpus_sheets, sheet
+from sheets import CORPUS, PLAIN, changed, corpus_sheets, sheet
 
 from toolcrib.base.model import ToolNote
 from toolcrib.base.text import estimate_tokens
@@ -53,7 +53,7 @@ def test_without_sections_it_has_what_the_text_begins_with():
 
 
 def test_without_triggers_it_says_what_the_skill_is_for_and_leaves_out_what_nobody_has_said():
-    lines = brief(replace(PLAIN, trigger="")).split("\n")
+    lines = brief(changed(PLAIN, trigger="")).split("\n")
     assert lines[1:4] == ["[Skill: fill-form]", "Triggers: Fills in PDF forms.", "---"]
 
 
@@ -74,7 +74,7 @@ def test_a_text_cannot_leave_its_wrapper():
 
 
 def test_with_less_room_the_lines_are_shorter_and_the_section_first_of_all():
-    page = Brief(replace(REVIEW, trigger="review " * 60, body="## When\n\n" + "Before a merge. " * 60), CHARS)
+    page = Brief(changed(REVIEW, trigger="review " * 60, body="## When\n\n" + "Before a merge. " * 60), CHARS)
     for tokens in (60, 80, 100, 130):
         text = page.shortened(tokens * 4)
         assert CHARS(text) <= tokens

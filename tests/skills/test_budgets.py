@@ -31,7 +31,7 @@ def test_no_budget_is_exceeded(sheets: list[Sheet], max_tokens: int, kind: Liter
         for start in range(0, len(sheets), count):
             batch = sheets[start : start + count]
             rendered = render(batch, max_tokens, estimate)
-            assert estimate(rendered.text) <= max_tokens, [each.name for each in batch]
+            assert estimate(rendered.text) <= max_tokens, [each.text.name for each in batch]
             shown = sum(outcome.included in ("full", "compressed") for outcome in rendered.outcomes)
             assert len(re.findall(r"<\s*/\s*skill", rendered.text, re.IGNORECASE)) == shown
 
@@ -40,7 +40,7 @@ def test_nearly_every_skill_keeps_all_its_steps_at_the_usual_budget(sheets: list
     estimate = estimator("chars")
     fewer = [each for each in sheets if FEWER_STEPS in injection([each], 1500, estimate).text]
     assert len(fewer) <= len(sheets) // 100
-    assert all(len(outline(each.body).steps) > 80 for each in fewer), [each.name for each in fewer]
+    assert all(len(outline(each.text.body).steps) > 80 for each in fewer), [each.text.name for each in fewer]
 
 
 def test_the_room_is_used(sheets: list[Sheet]):

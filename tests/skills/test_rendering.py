@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from sheets import PLAIN, injection, named, raw, sheet
+from sheets import PLAIN, changed, injection, named, raw, sheet
 
 from toolcrib.base.model import ToolNote
 from toolcrib.skills.text.rendering import Estimate, Page, Rendered, Sheet, estimator, inert
@@ -268,14 +267,14 @@ FRAGMENTS = st.sampled_from(
 )
 BODIES = st.lists(FRAGMENTS | st.text(max_size=20), max_size=40).map("".join)
 SHEETS = st.builds(
-    replace,
+    changed,
     st.just(PLAIN),
     body=BODIES,
     name=st.text(min_size=1, max_size=64) | st.just('"><skill>\n'),
     uri=st.text(max_size=80),
     title=st.text(max_size=20),
     trigger=BODIES,
-    description=st.just(PLAIN.description) | BODIES,
+    description=st.just(PLAIN.text.description) | BODIES,
     facts=st.lists(BODIES, max_size=2).map(tuple),
     steps=st.lists(BODIES, max_size=3).map(tuple),
     failure_modes=st.lists(st.text(max_size=20), max_size=3).map(tuple),
@@ -309,9 +308,9 @@ def fences_left_open(text: str) -> int:
 @example([sheet("x" * 100_000)], 200, CHARS, raw)
 @example([sheet("| a | b |\n" * 5000)], 1500, BYTES, injection)
 @example([sheet('\\\n"\t' * 5000, trigger='"' * 900)], 200, AS_JSON, injection)
-@example([sheet(""), replace(sheet(""), steps=("```" + "x" * 500,))], 200, CHARS, injection)
+@example([sheet(""), changed(sheet(""), steps=("```" + "x" * 500,))], 200, CHARS, injection)
 @example(
-    [replace(sheet(""), trigger="| c | d |\n" * 40 + "日本語の文。~~~~\n"), sheet("x" * 2000)], 200, AS_JSON, injection
+    [changed(sheet(""), trigger="| c | d |\n" * 40 + "日本語の文。~~~~\n"), sheet("x" * 2000)], 200, AS_JSON, injection
 )
 def test_any_skills_keep_the_budget_and_their_wrappers(
     sheets: list[Sheet],

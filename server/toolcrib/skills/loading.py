@@ -216,18 +216,22 @@ class SkillLoader:
         files = tuple(map(clean, listing.files))
         base = self._base(folder, clean)
         spellings = spellings_in(skill, text)
-        sheet = Sheet.of(
-            cleaned.text, source=skill.source, uri=uri, digest=skill.content_hash[:_DIGEST_SHOWN], files=files
-        )
-        sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
+        tools = cleaned.text.tools
         if kind == "injection":
             # These are described next to the skill; its own list names the others: tools of hosts, ours, mentions.
             described = {note.tool for note in spellings.notes if not is_of_others(note.tool)}
-            sheet = replace(sheet, tools=tuple(note for note in sheet.tools if note.tool not in described))
+            tools = tuple(note for note in tools if note.tool not in described)
         elif kind == "brief":
             # Nothing is added about tools. Denied and nonexistent ones are both omitted: indistinguishable.
-            known = (note for note in sheet.tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
-            sheet = replace(sheet, tools=tuple(known))
+            tools = tuple(note for note in tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
+        sheet = Sheet.of(
+            replace(cleaned.text, tools=tools),
+            uri=uri,
+            digest=skill.content_hash[:_DIGEST_SHOWN],
+            files=files,
+            base=base,
+            files_cut=self._files_cut(listing),
+        )
         shown = base or clean(skill_uri(skill.source, skill.folder, ""))
         given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, shown, spellings)
         return _Prepared(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)

@@ -1,9 +1,9 @@
-"""A pack's skill as the ``SKILL.md`` that it is published as (C8)."""
+"""Reads the files of packs, and writes a pack's skill as the ``SKILL.md`` that it is published as (C8)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from toolcrib.base.json_values import DEPTH_MAX, ObjectWithRepeats, as_list, json_type, levels, object_of
 from toolcrib.base.markdown import ITEMS, STEPS_MAX, Kind, outline, plain_title
@@ -276,35 +276,6 @@ def _is_text_or_texts(value: Any) -> bool:
     return value is None or isinstance(value, str) or (isinstance(value, list) and all(map(_is_said, as_list(value))))
 
 
-class SkillParts(Protocol):
-    """The parts of a skill's content; :class:`toolcrib.base.model.SkillText` has them."""
-
-    @property
-    def title(self) -> str:
-        """The title; may be empty."""
-        ...
-
-    @property
-    def body(self) -> str:
-        """The Markdown body; may be empty."""
-        ...
-
-    @property
-    def preconditions(self) -> tuple[str, ...]:
-        """The preconditions."""
-        ...
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """The steps, in order."""
-        ...
-
-    @property
-    def failure_modes(self) -> tuple[str, ...]:
-        """The failure modes."""
-        ...
-
-
 def skill_markdown(text: SkillText, slug: str) -> str:
     """Return the whole file, valid in the Agent Skills format in a folder named ``slug``.
 
@@ -321,7 +292,7 @@ def skill_markdown(text: SkillText, slug: str) -> str:
     return "\n".join(["---", *fields, "---", "", body, ""])
 
 
-def skill_body(text: SkillParts) -> str:
+def skill_body(text: SkillText) -> str:
     """Return the content of a skill as Markdown: its own body, and the parts that the body does not contain."""
     body = text.body.strip()
     parts = [f"# {one_line(text.title)}"] if text.title and not body.startswith("# ") else []

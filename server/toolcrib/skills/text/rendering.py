@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Literal, NamedTuple, TypeVar
 
 from toolcrib.base.markdown import Block, Kind, Outline, outline
-from toolcrib.base.model import SkillText, ToolNote
+from toolcrib.base.model import SkillText
 from toolcrib.base.text import one_line, sanitize
 from toolcrib.skills.formats.fields import facts, stated_lines
 from toolcrib.skills.formats.pack import skill_body
@@ -69,55 +69,36 @@ def tokens_of(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is.
+    """One skill to render: its text, already redacted and without names of denied tools, and what is shown with it.
 
     ``base``: the folder that its scripts run from, where that may be told. ``files_cut`` says which limit leaves how
     many of its files out of ``files``. ``domain`` is what its author says that it is about; ``facts`` are lines that
     skills of other programs have in place of triggers and steps.
     """
 
-    name: str
-    source: str
+    text: SkillText
     uri: str
     digest: str
-    title: str
-    trigger: str
-    description: str
-    steps: tuple[str, ...]
-    preconditions: tuple[str, ...]
-    failure_modes: tuple[str, ...]
-    body: str
-    tools: tuple[ToolNote, ...] = ()
     files: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
     base: str = ""
     files_cut: str = ""
     domain: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: SkillText, *, source: str, uri: str, digest: str, files: tuple[str, ...] = ()) -> "Sheet":
+    def of(
+        cls,
+        text: SkillText,
+        *,
+        uri: str,
+        digest: str,
+        files: tuple[str, ...] = (),
+        base: str = "",
+        files_cut: str = "",
+    ) -> "Sheet":
         """Return the sheet of a skill with this text."""
-        return cls(
-            name=text.name,
-            source=source,
-            uri=uri,
-            digest=digest,
-            title=text.title,
-            trigger=text.trigger,
-            description=text.description,
-            steps=text.steps,
-            preconditions=text.preconditions,
-            failure_modes=text.failure_modes,
-            body=text.body,
-            tools=text.tools,
-            files=files,
-            tags=text.tags,
-            requires=text.requires,
-            domain=stated_lines(text.frontmatter, "domain"),
-            facts=facts(text.frontmatter),
-        )
+        domain = stated_lines(text.frontmatter, "domain")
+        return cls(text, uri, digest, files, base, files_cut, domain, facts(text.frontmatter))
 
 
 def inert(text: str) -> str:
@@ -148,7 +129,7 @@ class Page:
         self._size = estimate.size
         self._about = _about(sheet)
         body, self._outline = _written(sheet)
-        self._files_named = _files_by_mention(sheet.files, sheet.body)
+        self._files_named = _files_by_mention(sheet.files, sheet.text.body)
         self._text = closed(self._whole(closed(body)))
         self._opening = _opening(sheet)
         size = self._size(self._text)
@@ -168,7 +149,7 @@ class Page:
 
     def line(self) -> str:
         """Return the skill as a line of a list."""
-        return f"- {inert_line(self.sheet.name)} — {inert_line(self.sheet.uri)}"
+        return f"- {inert_line(self.sheet.text.name)} — {inert_line(self.sheet.uri)}"
 
     def shortened(self, room: int) -> str:
         """Return the skill in its wrapper, within ``room``, which is at least ``least``."""
@@ -201,7 +182,9 @@ class Page:
         return next((text for text in map(make, limits) if self._size(text) <= room), "")
 
     def _tools(self, width: int) -> str:
-        tools = [f"{note.tool} ({note.note})" if note.note else note.tool for note in self.sheet.tools[:_TOOLS_MAX]]
+        tools = [
+            f"{note.tool} ({note.note})" if note.note else note.tool for note in self.sheet.text.tools[:_TOOLS_MAX]
+        ]
         return f"Tools: {cut(inert_line(', '.join(tools)), width)}" if tools else ""
 
     def _place(self, count: int) -> str:
@@ -236,7 +219,7 @@ class RawPage(Page):
         return _joined(fields, beginning(self._outline, room, self._size), _CUT)
 
     def _fields(self) -> str:
-        lists = (("Tags", self.sheet.tags), ("Requires", self.sheet.requires))
+        lists = (("Tags", self.sheet.text.tags), ("Requires", self.sheet.text.requires))
         named = [f"{name}: {inert_line(', '.join(items))}" for name, items in lists if items]
         return "\n".join(filter(None, [*self._about, *named, self._tools(_ABOUT_MAX)]))
 
@@ -246,8 +229,8 @@ def _opening(sheet: Sheet) -> str:
 
     The URI has the skill's source and name; the name is repeated only if it differs.
     """
-    facts = {"name": sheet.name, "uri": sheet.uri, "digest": sheet.digest}
-    if f"/{sheet.name}/" in sheet.uri:
+    facts = {"name": sheet.text.name, "uri": sheet.uri, "digest": sheet.digest}
+    if f"/{sheet.text.name}/" in sheet.uri:
         del facts["name"]
     attributes = " ".join(f'{name}="{escape(one_line(value))}"' for name, value in facts.items())
     return f'<skill {attributes} trust="untrusted-content"'
@@ -255,7 +238,7 @@ def _opening(sheet: Sheet) -> str:
 
 def _about(sheet: Sheet) -> tuple[str, ...]:
     """Return the purpose of the skill, its trigger if that is different, and facts about it."""
-    about, trigger = inert_line(sheet.description), inert_line(sheet.trigger)
+    about, trigger = inert_line(sheet.text.description), inert_line(sheet.text.trigger)
     parts = [about] if trigger in about or about not in trigger else []
     parts += [f"When: {trigger}"] if trigger and trigger not in about else []
     parts += ["\n".join(map(inert_line, sheet.facts))]
@@ -271,16 +254,17 @@ def _files_by_mention(files: Sequence[str], body: str) -> list[str]:
 
 def _written(sheet: Sheet) -> tuple[str, Outline]:
     """Return the whole content of a skill as one Markdown text, and its blocks: the body, and what the body lacks."""
-    body = closed(inert(sheet.body).strip())
+    text = sheet.text
+    body = closed(inert(text.body).strip())
     said = outline(body)
     unsaid = _Unsaid(body)
     parts = replace(
-        sheet,
-        title="" if said.title else inert_line(sheet.title),
+        text,
+        title="" if said.title else inert_line(text.title),
         body=body,
-        steps=() if sheet.steps == said.steps else unsaid.of(sheet.steps),
-        preconditions=unsaid.of(sheet.preconditions),
-        failure_modes=unsaid.of(sheet.failure_modes),
+        steps=() if text.steps == said.steps else unsaid.of(text.steps),
+        preconditions=unsaid.of(text.preconditions),
+        failure_modes=unsaid.of(text.failure_modes),
     )
     if body and not (parts.title or parts.steps or parts.preconditions or parts.failure_modes):
         return body, said
@@ -365,10 +349,10 @@ class Brief(Page):
         """Return the lines above the rule, each within ``width`` characters."""
         sheet = self.sheet
         lines = [
-            cut(f"[Skill: {inert_line(sheet.name)}", width) + "]",
+            cut(f"[Skill: {inert_line(sheet.text.name)}", width) + "]",
             _line("Domain", ", ".join(sheet.domain), width),
-            _line("Tools", ", ".join(note.tool for note in sheet.tools), width),
-            _line("Triggers", sheet.trigger or sheet.description, width),
+            _line("Tools", ", ".join(note.tool for note in sheet.text.tools), width),
+            _line("Triggers", sheet.text.trigger or sheet.text.description, width),
             # A truncated path is useless; the URI is always included.
             _line("Base directory", sheet.base, len(sheet.base)) if len(sheet.base) <= width else "",
         ]
