@@ -56,7 +56,7 @@ DOORS = {
     "keyring": ("auth.keyring",),
     **dict.fromkeys(("numpy", "model2vec", "tokenizers", "huggingface_hub"), ("search.semantic",)),
     "importlib.import_module": ("search.semantic", "cli.app"),
-    "asyncio": ("jsonrpc.dispatcher", "jsonrpc.pipes"),
+    "asyncio": ("jsonrpc.dispatcher", "jsonrpc.pipes", "jsonrpc.sdk_http"),
     "print": ("cli",),
     **dict.fromkeys(("os.environ", "os.environb", "os.getenv", "os.putenv", "os.path.expandvars"), ("cli",)),
     **dict.fromkeys(

@@ -1,19 +1,24 @@
 """The adapter to private parts of the MCP SDK's HTTP sessions (mcp 2.3): a minor release may move any of them."""
 
+import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import Context, copy_context
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import anyio
 import pydantic_core
-from anyio.streams.memory import MemoryObjectReceiveStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server import Server
 from mcp.server.streamable_http import (
     CONTENT_TYPE_JSON,
     CONTENT_TYPE_SSE,
+    GET_STREAM_KEY,
     MCP_SESSION_ID_HEADER,
     REQUEST_STREAM_BUFFER_SIZE,
     EventId,
@@ -21,18 +26,22 @@ from mcp.server.streamable_http import (
     EventStore,
     SSEEvent,
     StreamableHTTPServerTransport,
+    StreamId,
     check_accept_headers,
 )
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
     DEFAULT_NEGOTIATED_VERSION,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
+from mcp_types.version import is_version_at_least
 from sse_starlette import EventSourceResponse
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -43,26 +52,23 @@ AT_ONCE_S: Final = 0.5
 resumed.
 """
 
+_RESUMABLE_FROM: Final = "2025-11-25"
+"""The first revision in which a client can resume a stream."""
+
 _AT_ONCE_CHARACTERS: Final = 64 * 1024
 """A larger answer is streamed, because its transmission may be interrupted."""
-
-Events = MemoryObjectReceiveStream[EventMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A message to the client of a request, as an event; nothing follows an answer."""
-
-    event: SSEEvent
-    is_answer: bool
 
 
 class SessionEventStore(EventStore):
     """The event store of one session."""
 
     @abstractmethod
-    def drop(self, event_ids: Iterable[EventId]) -> None:
-        """Discard events that nobody can resume from, whether they are stored or not."""
+    def keep(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
+        """Store what is sent on a stream."""
+
+    async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
+        """Do the same, for the SDK."""
+        return self.keep(stream_id, message)
 
     @abstractmethod
     def end(self) -> None:
@@ -130,26 +136,62 @@ class HttpSession(StreamableHTTPServerTransport):
         if self._sent:
             self._sent.end()
 
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[Any]:
+        """Yield what the SDK's dispatcher reads from and writes to, without a task and two queues in between."""
+        if self._idle_timeout is not None:
+            self.idle_scope = anyio.CancelScope()
+        arriving: Any = _Arriving()  # in place of the SDK's queues
+        leaving: Any = _Leaving(self._tell)
+        self._read_stream_writer = self._read_stream = arriving
+        self._write_stream = self._write_stream_reader = leaving
+        try:
+            yield arriving, leaving
+        finally:
+            for stream in list(self._request_streams):
+                await self._clean_up_memory_streams(stream)
+            await arriving.aclose()
+            await leaving.aclose()
+
+    async def _tell(self, told: SessionMessage) -> None:
+        """Send a message to the client: what concerns a request with its answer, anything else on the session's stream.
+
+        What is sent on a stream is kept, whether or not the client is reading it.
+        """
+        stream = _stream_of(told)
+        sender: Any = self._request_streams.get(stream, (None,))[0]
+        try:
+            if isinstance(sender, _Answering):
+                await sender.tell(told.message)
+            else:
+                event = EventMessage(told.message, self._keep(stream, told.message))
+                if sender is not None:
+                    await sender.send(event)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._request_streams.pop(stream, None)
+
+    def _keep(self, stream: str, message: JSONRPCMessage | None) -> EventId | None:
+        return self._sent.keep(stream, message) if self._sent else None
+
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
         asked = await self._asked(request)
         if asked is None:
             await super()._handle_post_request(scope, request, receive, send)
             return
-        revision = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         stream = str(asked.id)
-        primed = await self._mint_priming_event(stream, revision)  # must be older than all events after it
-        queue = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
-        if earlier := self._request_streams.get(stream):  # of a request with the same id, which gets no answer now
+        streams: dict[RequestId, Any] = self._request_streams
+        if earlier := streams.get(stream):  # of a request with the same id, which gets no answer now
             earlier[0].close()
-        self._request_streams[stream] = queue
-        sender, events = queue
-        with sender, events:
+        revision = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+        retry_ms = self._retry_interval if is_version_at_least(revision, _RESUMABLE_FROM) else None
+        with _Answering(partial(self._keep, stream), retry_ms) as answering:
+            ends = streams[stream] = answering, answering
             try:
-                answer = await self._begun(self._create_session_message(asked, request, stream, revision))
-                await (answer or await self._answered(primed, events))(scope, receive, send)
+                response = await self._begun(self._create_session_message(asked, request, stream, revision))
+                await (response or await self._answered(answering))(scope, receive, send)
             finally:
-                if self._request_streams.get(stream) is queue:
-                    del self._request_streams[stream]
+                if streams.get(stream) is ends:
+                    del streams[stream]
 
     async def _asked(self, request: Request) -> JSONRPCRequest | None:
         """Return the request; None if the SDK has to reject, accept or stream it, or perform the handshake."""
@@ -168,41 +210,157 @@ class HttpSession(StreamableHTTPServerTransport):
         assert self._read_stream_writer is not None  # a session is connected before it gets requests
         try:
             await self._read_stream_writer.send(message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except anyio.ClosedResourceError:
             return self._create_error_response("Not Found: Session has been terminated", HTTPStatus.NOT_FOUND)
         return None
 
-    async def _answered(self, primed: SSEEvent | None, events: Events) -> Response:
+    async def _answered(self, answering: "_Answering") -> Response:
         """Return the response once its form is known: JSON or a stream."""
-        first: _Told | None = None
-        with anyio.move_on_after(AT_ONCE_S):
-            first = await self._next_of(events)
-        if first and first.is_answer and len(first.event["data"]) <= _AT_ONCE_CHARACTERS:
-            if self._sent:
-                self._sent.drop(event["id"] for event in (primed, first.event) if event and "id" in event)
-            return Response(first.event["data"], headers=self._headers(CONTENT_TYPE_JSON))
+        answer = await answering.at_once
+        if answer is not None:
+            return Response(answer, headers=self._headers(CONTENT_TYPE_JSON))
         headers = {**self._headers(CONTENT_TYPE_SSE), "Cache-Control": "no-cache, no-transform"}
-        return EventSourceResponse(self._streamed(primed, first, events), headers=headers)
-
-    async def _streamed(self, primed: SSEEvent | None, first: _Told | None, events: Events) -> AsyncGenerator[SSEEvent]:
-        """Yield the priming event, which allows resumption, and all messages up to the answer."""
-        if primed:
-            yield primed
-        told = first or await self._next_of(events)
-        while told:
-            yield told.event
-            told = None if told.is_answer else await self._next_of(events)
-
-    async def _next_of(self, events: Events) -> _Told | None:
-        """Return the next message; None if the session has ended or has closed the stream."""
-        try:
-            told = await events.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
-        return _Told(self._create_event_data(told), isinstance(told.message, JSONRPCResponse | JSONRPCError))
+        return EventSourceResponse(answering.begin()[1], headers=headers)
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"Content-Type": content_type, MCP_SESSION_ID_HEADER: self.mcp_session_id or ""}
+
+
+class _Answering:
+    """The answer to one request: at once, or on a stream, with what precedes it.
+
+    ``at_once`` becomes the answer, or None when a stream is needed. ``keep`` stores a message of the stream and returns
+    the id with which a client resumes after it; one that cannot do so has no ``retry_ms``. The SDK closes it like both
+    ends of its own streams.
+    """
+
+    def __init__(self, keep: Callable[[JSONRPCMessage | None], EventId | None], retry_ms: int | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.at_once: asyncio.Future[str | None] = loop.create_future()
+        self._timer = loop.call_later(AT_ONCE_S, self._need_stream)
+        self._keep, self._retry_ms = keep, retry_ms
+        self._events: tuple[MemoryObjectSendStream[SSEEvent], MemoryObjectReceiveStream[SSEEvent]] | None = None
+        self._is_closed = False
+
+    async def tell(self, message: JSONRPCMessage) -> None:
+        """Send a message to the client; nothing follows the answer."""
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+        is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+        if is_answer and not self.at_once.done() and len(text) <= _AT_ONCE_CHARACTERS:
+            self.at_once.set_result(text)
+            return
+        sender, _ = self.begin()
+        event: SSEEvent = {"event": "message", "data": text}
+        if event_id := self._keep(message):
+            event["id"] = event_id
+        await sender.send(event)
+        if is_answer:
+            sender.close()
+
+    def begin(self) -> tuple[MemoryObjectSendStream[SSEEvent], MemoryObjectReceiveStream[SSEEvent]]:
+        """Return both ends of the stream, which begins with the event from which all others can be resumed."""
+        self._need_stream()
+        if self._events is None:
+            self._events = anyio.create_memory_object_stream[SSEEvent](REQUEST_STREAM_BUFFER_SIZE)
+            if self._is_closed:
+                self._events[0].close()
+            elif self._retry_ms is not None and (event_id := self._keep(None)):
+                self._events[0].send_nowait({"id": event_id, "data": "", "retry": self._retry_ms})
+        return self._events
+
+    def close(self) -> None:
+        """Let nothing more be sent."""
+        self._is_closed = True
+        self._need_stream()
+        if self._events:
+            self._events[0].close()
+
+    async def aclose(self) -> None:
+        """Do the same."""
+        self.close()
+
+    def _need_stream(self) -> None:
+        if not self.at_once.done():
+            self.at_once.set_result(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self.close()
+        if self._events:
+            self._events[1].close()
+
+
+class _End:
+    """One end of a connection, as the SDK wants it: open while the block is."""
+
+    is_closed = False
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Arriving(_End):
+    """The client's messages, in order. ``last_context`` is the one in which the last message was sent."""
+
+    def __init__(self) -> None:
+        self._messages = asyncio.Queue[tuple[Context, SessionMessage | Exception] | None]()
+        self.last_context: Context | None = None
+
+    async def send(self, message: SessionMessage | Exception) -> None:
+        """Raise ClosedResourceError if the session has ended."""
+        if self.is_closed:
+            raise anyio.ClosedResourceError
+        self._messages.put_nowait((copy_context(), message))
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        self._messages.put_nowait(None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        arrived = await self._messages.get()
+        if arrived is None:
+            raise StopAsyncIteration
+        self.last_context, message = arrived
+        return message
+
+
+class _Leaving(_End):
+    """The messages to the client, which ``tell`` sends."""
+
+    def __init__(self, tell: Callable[[SessionMessage], Awaitable[None]]) -> None:
+        self._tell = tell
+
+    async def send(self, message: SessionMessage) -> None:
+        """Raise ClosedResourceError if the session has ended."""
+        if self.is_closed:
+            raise anyio.ClosedResourceError
+        await self._tell(message)
+
+
+def _stream_of(told: SessionMessage) -> str:
+    """Return the stream on which a message belongs: that of the request it answers or concerns, or the session's."""
+    message, key = told.message, None
+    if isinstance(message, JSONRPCResponse | JSONRPCError):
+        key = message.id
+    if key is None and isinstance(told.metadata, ServerMessageMetadata):
+        key = told.metadata.related_request_id
+    return GET_STREAM_KEY if key is None else str(key)
 
 
 def _prefers_json(request: Request) -> bool:

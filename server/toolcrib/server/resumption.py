@@ -4,7 +4,6 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
@@ -61,12 +60,12 @@ class Replay:
             self._bytes -= owner.events.pop(oldest).size
         return event_id
 
-    def forget(self, session: "SessionEvents", event_ids: Iterable[EventId]) -> None:
-        """Discard those events of a session that are stored."""
-        for event_id in event_ids:
-            if event := session.events.pop(event_id, None):
-                del self._in_order[event_id]
-                self._bytes -= event.size
+    def forget(self, session: "SessionEvents") -> None:
+        """Discard the events of a session."""
+        for event_id, event in session.events.items():
+            del self._in_order[event_id]
+            self._bytes -= event.size
+        session.events.clear()
 
 
 class SessionEvents(SessionEventStore):
@@ -76,7 +75,7 @@ class SessionEvents(SessionEventStore):
         self._replay = replay
         self.events: dict[EventId, _Event] = {}
 
-    async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
+    def keep(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
         """Store what is sent on a stream."""
         return self._replay.keep(self, stream_id, message)
 
@@ -91,13 +90,9 @@ class SessionEvents(SessionEventStore):
                 await send_callback(EventMessage(event.message, event_id))
         return last.stream
 
-    def drop(self, event_ids: Iterable[EventId]) -> None:
-        """Discard events that nobody can resume from."""
-        self._replay.forget(self, event_ids)
-
     def end(self) -> None:
         """Discard everything: the session has ended, and nobody can resume its streams."""
-        self._replay.forget(self, list(self.events))
+        self._replay.forget(self)
 
 
 def _too_large(answer: JSONRPCResponse) -> JSONRPCError:
