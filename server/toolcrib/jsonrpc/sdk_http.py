@@ -1,6 +1,7 @@
 """The adapter to private parts of the MCP SDK's HTTP sessions (mcp 2.3): a minor release may move any of them."""
 
 import asyncio
+import logging
 import math
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -47,6 +48,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds
+
 AT_ONCE_S: Final = 0.5
 """An answer available within this time, in seconds, is sent without a stream. If it is lost in transit, it cannot be
 resumed.
@@ -57,6 +60,9 @@ _RESUMABLE_FROM: Final = "2025-11-25"
 
 _AT_ONCE_CHARACTERS: Final = 64 * 1024
 """A larger answer is streamed, because its transmission may be interrupted."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class SessionEventStore(EventStore):
@@ -78,20 +84,26 @@ class SessionEventStore(EventStore):
 class HttpSessions(StreamableHTTPSessionManager):
     """The SDK's manager of HTTP sessions, which gives each of them its own event store, and closes it.
 
-    A shared store would send one session the events of another, because streams are named by request ids.
+    A shared store would send one session the events of another, because streams are named by request ids. ``pace``
+    bounds what clients send without a request.
     """
 
     def __init__(
-        self, server: Server[Any], new_event_store: Callable[[], SessionEventStore | None], **options: Any
+        self,
+        server: Server[Any],
+        new_event_store: Callable[[], SessionEventStore | None],
+        pace: PaceBounds,
+        **options: Any,
     ) -> None:
         super().__init__(server, **options)
-        self._new_event_store = new_event_store
+        self._new_event_store, self._pace = new_event_store, pace
 
     def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
         admitted = super()._admit_session(requestor)
         if admitted is None or admitted.mcp_session_id is None:
             return admitted
         session = HttpSession(
+            self._pace,
             admitted.mcp_session_id,
             event_store=self._new_event_store(),
             security_settings=self.security_settings,
@@ -124,7 +136,17 @@ class HttpSession(StreamableHTTPServerTransport):
     may be lost, and the client can resume them. Any other answer is one JSON object (2025-11-25 basic/transports leaves
     that to the server): it needs no tasks here, and the client can reuse its connection. The SDK's client closes the
     connection of a stream before its end.
+
+    A client that sends messages without a request faster than ``pace`` is slowed; a flood ends its session. These are
+    notifications and responses, which are not distinguished: unlike over stdio, expected responses and progress count
+    like unsolicited messages. They are accepted with a delay, so that a client that waits for that sends no faster, and
+    one that does not has as many pending as it has connections. Those still waiting when their session ends are not
+    accepted: 404.
     """
+
+    def __init__(self, pace: PaceBounds, *session: Any, **options: Any) -> None:
+        super().__init__(*session, **options)
+        self._bounds, self._pace = pace, Pace(pace, anyio.current_time)
 
     @property
     def _sent(self) -> SessionEventStore | None:
@@ -174,10 +196,17 @@ class HttpSession(StreamableHTTPServerTransport):
         return self._sent.keep(stream, message) if self._sent else None
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
-        asked = await self._asked(request)
-        if asked is None:
+        message = await self._arrived(request)
+        if message is None:
             await super()._handle_post_request(scope, request, receive, send)
-            return
+        elif isinstance(message, JSONRPCRequest):
+            await self._ask(message, request, send)
+        else:
+            await (await self._accepted())(scope, receive, send)
+            await self._is_taken(SessionMessage(message, self._message_metadata(request)))
+
+    async def _ask(self, asked: JSONRPCRequest, request: Request, send: Send) -> None:
+        """Answer a request."""
         stream = str(asked.id)
         streams: dict[RequestId, Any] = self._request_streams
         if earlier := streams.get(stream):  # of a request with the same id, which gets no answer now
@@ -187,15 +216,16 @@ class HttpSession(StreamableHTTPServerTransport):
         with _Answering(partial(self._keep, stream), retry_ms) as answering:
             ends = streams[stream] = answering, answering
             try:
-                response = await self._begun(self._create_session_message(asked, request, stream, revision))
-                await (response or await self._answered(answering))(scope, receive, send)
+                message = self._create_session_message(asked, request, stream, revision)
+                response = await self._answered(answering) if await self._is_taken(message) else self._gone()
+                await response(request.scope, request.receive, send)
             finally:
                 if streams.get(stream) is ends:
                     del streams[stream]
 
-    async def _asked(self, request: Request) -> JSONRPCRequest | None:
-        """Return the request; None if the SDK has to reject, accept or stream it, or perform the handshake."""
-        is_in_order = _prefers_json(request) and self._check_content_type(request)
+    async def _arrived(self, request: Request) -> JSONRPCMessage | None:
+        """Return the client's message; None if the SDK has to reject or stream it, or perform the handshake."""
+        is_in_order = all(check_accept_headers(request)) and self._check_content_type(request)
         if not is_in_order or self._get_session_id(request) != self.mcp_session_id:
             return None
         try:
@@ -203,16 +233,30 @@ class HttpSession(StreamableHTTPServerTransport):
             message = jsonrpc_message_adapter.validate_python(decoded, by_name=False)
         except (ValueError, ClientDisconnect):
             return None
-        return message if isinstance(message, JSONRPCRequest) and message.method != "initialize" else None
+        if isinstance(message, JSONRPCRequest) and (message.method == "initialize" or not _prefers_json(request)):
+            return None
+        return message
 
-    async def _begun(self, message: SessionMessage) -> Response | None:
-        """Dispatch a request; return an error response if the session is ending."""
+    async def _is_taken(self, message: SessionMessage) -> bool:
+        """Pass a message to the dispatcher; return false if the session has ended."""
         assert self._read_stream_writer is not None  # a session is connected before it gets requests
         try:
             await self._read_stream_writer.send(message)
         except anyio.ClosedResourceError:
-            return self._create_error_response("Not Found: Session has been terminated", HTTPStatus.NOT_FOUND)
-        return None
+            return False
+        return True
+
+    def _gone(self) -> Response:
+        return self._create_error_response("Session not found", HTTPStatus.NOT_FOUND)
+
+    async def _accepted(self) -> Response:
+        """Return the response to a message that gets no answer, after a pause if it came too early."""
+        if pause := self._pace.pause():
+            await anyio.sleep(pause)
+        if self._pace.is_flood and not self.is_terminated:
+            _log.warning("a session over HTTP is ended, because its client %s", self._bounds.fault)
+            await self.terminate()
+        return self._gone() if self.is_terminated else self._create_json_response(None, HTTPStatus.ACCEPTED)
 
     async def _answered(self, answering: "_Answering") -> Response:
         """Return the response once its form is known: JSON or a stream."""
@@ -364,7 +408,6 @@ def _stream_of(told: SessionMessage) -> str:
 
 
 def _prefers_json(request: Request) -> bool:
-    """Return whether a client accepts both, as it must, with JSON first; others get a stream immediately."""
+    """Return whether a client names JSON first of what it accepts; others get a stream immediately."""
     accepted = request.headers.get("accept", "").lower()
-    is_first = 0 <= accepted.find(CONTENT_TYPE_JSON) < accepted.find(CONTENT_TYPE_SSE)
-    return is_first and all(check_accept_headers(request))
+    return 0 <= accepted.find(CONTENT_TYPE_JSON) < accepted.find(CONTENT_TYPE_SSE)

@@ -31,7 +31,6 @@ from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
 from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.server.http_limits import (
     HEAD_MAX_BYTES,
-    PacedNotes,
     PlainHosts,
     Presence,
     SessionQuota,
@@ -89,6 +88,7 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
     manager = HttpSessions(
         gateway.server_behind(_carried),
         Replay(limits.replay_max_bytes).session,
+        PaceBounds(limits.notifications_per_s, limits.flood_s),
         retry_interval=RETRY_MS,
         security_settings=_security(http),
         session_idle_timeout=http.session_idle_s,
@@ -102,9 +102,7 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
             yield
             gateway.end_subscriptions()
 
-    endpoint = PlainHosts(StreamableHTTPASGIApp(manager))
-    bounds = PaceBounds(limits.notifications_per_s, limits.flood_s)
-    noticed = Presence(PacedNotes(endpoint, manager, bounds, http.max_sessions), http.absence_s)
+    noticed = Presence(PlainHosts(StreamableHTTPASGIApp(manager)), http.absence_s)
     capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)
     protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
     middleware = [

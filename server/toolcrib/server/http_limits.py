@@ -1,6 +1,5 @@
 """Middleware before the MCP endpoint: presence of clients, rate and session limits, and health checks."""
 
-import logging
 import math
 import re
 import sys
@@ -8,16 +7,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 from weakref import WeakValueDictionary
 
-import anyio
-import anyio.lowlevel
 import h11
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
-from mcp_types import INVALID_REQUEST
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -26,9 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from toolcrib.base.cache import Recent
 from toolcrib.config.schema import HttpSection
-from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds
 from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.server.sessions import KEY, STATE, Client
 
@@ -191,8 +184,6 @@ def _affordable() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // _OF_DESCRIPTORS)
 
 
-_log = logging.getLogger(__name__)
-
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\\\[\]]*)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"null|[A-Za-z][\w+.-]*://(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\\\[\]]*)(?::\d{1,5})?")
 """RFC 9110 section 7.2 and RFC 6454 section 6.2."""
@@ -205,9 +196,6 @@ _REFUSAL = {
         "message": "Too many open sessions of this token's subject: end one, or wait until one ends.",
     },
 }
-
-_GONE = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": "Session not found"}}
-"""The SDK's answer for an unknown session."""
 
 
 class PlainHosts:
@@ -247,50 +235,6 @@ class Presence:
             await self._app({**scope, STATE: {**scope.get(STATE, {}), KEY: client}}, receive, send)
         finally:
             client.note(-1)
-
-
-class PacedNotes:
-    """Slows a client that sends messages without a response faster than its pace; a flood ends its session.
-
-    These are notifications and responses, which are not distinguished here: unlike over stdio, expected responses and
-    progress count like unsolicited messages. They are accepted with a delay, so that a client that waits for that sends
-    no faster, and one that does not has as many pending as it has connections. Those still waiting when their session
-    ends are not accepted: 404.
-    """
-
-    def __init__(self, app: ASGIApp, sessions: HttpSessions, bounds: PaceBounds, most: int) -> None:
-        self._app, self._sessions, self._bounds = app, sessions, bounds
-        self._paces = Recent[str, Pace](most)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; delay its acceptance if it came too early."""
-        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
-        if session is None:
-            await self._app(scope, receive, send)
-            return
-
-        with anyio.CancelScope() as serving:
-
-            async def told(message: Message) -> None:
-                if message["type"] == "http.response.start" and message["status"] == HTTPStatus.ACCEPTED:
-                    await self._slow_down(session)
-                    if session not in self._sessions.idle_ends():
-                        # Accepting it now would make the SDK write into a closed session.
-                        serving.cancel()
-                        await anyio.lowlevel.checkpoint()
-                await send(message)
-
-            await self._app(scope, receive, told)
-        if serving.cancelled_caught:
-            await JSONResponse(_GONE, status_code=HTTPStatus.NOT_FOUND)(scope, receive, send)
-
-    async def _slow_down(self, session: str) -> None:
-        pace = self._paces.get(session, lambda: Pace(self._bounds, anyio.current_time))
-        if pause := pace.pause():
-            await anyio.sleep(pause)
-        if pace.is_flood and session in self._sessions.idle_ends():
-            _log.warning("a session over HTTP is ended, because its client %s", self._bounds.fault)
-            await self._sessions.end(session)
 
 
 class SessionQuota:
