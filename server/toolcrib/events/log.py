@@ -13,10 +13,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from toolcrib.base.redaction import redact_text
 from toolcrib.base.text import truncate
@@ -92,6 +94,9 @@ TEXT_MAX = 2000
 
 _KNOWN_TEXTS, _KNOWN_TEXT_MAX = 256, 100
 """Number of cached redacted texts, and their maximum length: names of tools and sessions recur."""
+
+_SECONDS = 4
+"""Number of cached seconds as text: most events of a second come together."""
 
 _RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
 # O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO without a reader fails
@@ -201,9 +206,12 @@ class EventLog:
             "event": event.name,
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
-            **{field.name: self._cleaned(getattr(event, field.name)) for field in fields(event)},
+            **{name: self._cleaned(getattr(event, name)) for name in _fields_of(type(event))},
         }
-        return self._encode(record)
+        try:
+            return to_json(record, ensure_ascii=True, fallback=str).decode()
+        except (PydanticSerializationError, UnicodeEncodeError):  # of a lone surrogate
+            return self._encode(record)
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -221,9 +229,20 @@ class EventLog:
         return value
 
 
+@cache
+def _fields_of(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def timestamp(now: float) -> str:
     """Return a time as ISO 8601, in UTC, with milliseconds."""
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, part = divmod(now, 1)
+    return f"{_second(second)}.{min(round(part * 1_000_000) // 1000, 999):03}Z"
+
+
+@lru_cache(_SECONDS)
+def _second(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def elapsed_ms(began: float) -> float:
