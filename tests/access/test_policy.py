@@ -160,8 +160,8 @@ TOOLS = st.tuples(st.sampled_from(["s", "t"]), st.sampled_from(["a", "b"])).map(
 def test_what_one_caller_may_use_is_indexed_and_what_nobody_may_use_is_not(allow, deny, rules, caller, tool):
     policy = Policy(allow, deny, rules)
     if policy.permissions(caller).permits(*tool):
-        assert policy.permits_anyone(*tool)
-    if not policy.permits_anyone(*tool):
+        assert policy.anyone.permits(*tool)
+    if not policy.anyone.permits(*tool):
         assert not policy.permissions(caller).permits(*tool)
 
 
@@ -183,5 +183,5 @@ def test_one_more_allow_never_permits_less(allow, deny, caller, tool, more):
 @given(SOME, SOME, RULES, CALLERS, TOOLS)
 def test_a_view_that_sees_all_permits_all_that_is_indexed(allow, deny, rules, caller, tool):
     policy = Policy(allow, deny, rules)
-    if policy.permissions(caller).sees_all and policy.permits_anyone(*tool):
+    if policy.permissions(caller).sees_all and policy.anyone.permits(*tool):
         assert policy.permissions(caller).permits(*tool)

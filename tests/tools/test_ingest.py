@@ -417,7 +417,7 @@ def test_shaping_is_taken_from_the_settings(tmp_path: Path):
     section = ToolcribSection.model_validate({"limits": {"tools_per_server": 7}, "policy": {"deny": ["x"]}})
     shape = Shaping.of(Settings("test", None, tmp_path, tmp_path, section, {}, Place(tmp_path)), lambda *_: True)
     assert shape.limits.tools_per_server == 7
-    assert not shape.policy.permits_anyone("git", "x", "git__x")
+    assert not shape.policy.anyone.permits("git", "x", "git__x")
 
 
 @given(st.lists(TOOL | JSON, max_size=6))

@@ -31,7 +31,7 @@ def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> NameMaske
     for row, spelled in enumerate(tools):
         server, _, name = spelled.partition(".")
         mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
-        if policy.permits_anyone(server, name, public_name(server, name)):
+        if policy.anyone.permits(server, name, public_name(server, name)):
             indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
     return NameMasker(policy.permissions(Caller()), Catalog(indexed), SERVERS, BUILTIN_NAMES)
 

@@ -17,7 +17,7 @@ from toolcrib.base.text import SearchTexts
 from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
 from toolcrib.storage.full_text import FullText
-from toolcrib.storage.opening import Schema, connect_existing
+from toolcrib.storage.opening import Schema, connect_existing, statements
 from toolcrib.storage.rows import RowMapper, objects
 from toolcrib.storage.stems import Stems, StemTables
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
@@ -206,26 +206,6 @@ CREATE TABLE servers (
 _META = "CREATE TABLE tool_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
-def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (_TOOLS, _SERVERS, _META):
-        connection.execute(statement)
-    for column in ("namespace", "loading_mode", "side_effects"):
-        connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
-
-
-def _without_activations(connection: sqlite3.Connection) -> None:
-    connection.execute("DROP TABLE IF EXISTS activations")  # they are in state.db (ADR 14)
-
-
-def _names_in_texts(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE tools ADD COLUMN mentions TEXT NOT NULL DEFAULT '{}'")
-    connection.execute("ALTER TABLE servers ADD COLUMN withheld TEXT NOT NULL DEFAULT '[]'")
-
-
-def _denied_names(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were recorded
-
-
 _FAILURES = """
 CREATE TABLE failures (
     server TEXT PRIMARY KEY,
@@ -235,10 +215,6 @@ CREATE TABLE failures (
     is_silent INTEGER NOT NULL,
     since REAL NOT NULL
 ) WITHOUT ROWID"""
-
-
-def _failures(connection: sqlite3.Connection) -> None:
-    connection.execute(_FAILURES)
 
 
 _OFFERS = """
@@ -274,13 +250,7 @@ CREATE TABLE offer_servers (
 ) WITHOUT ROWID"""
 
 
-def _offers(connection: sqlite3.Connection) -> None:
-    for statement in (_OFFERS, _OFFER_LISTS, _OFFER_SERVERS):
-        connection.execute(statement)
-    connection.execute("CREATE INDEX offers_by_server ON offers(server, kind)")
-
-
-_TOLD_COLUMNS = (
+_SHOWN_COLUMNS = (
     "description",
     "args_schema",
     "out_schema",
@@ -294,29 +264,34 @@ _TOLD_COLUMNS = (
 """The columns shown to a model. They only change together with the hash, unless somebody edits the file by hand."""
 
 
-def _edited_rows(connection: sqlite3.Connection) -> None:
-    changed = " OR ".join(f"NEW.{column} IS NOT OLD.{column}" for column in _TOLD_COLUMNS)
-    connection.execute(
-        f"CREATE TRIGGER tools_edited AFTER UPDATE OF {', '.join(_TOLD_COLUMNS)} ON tools "  # noqa: S608 - own columns
-        f"WHEN NEW.hash = OLD.hash AND ({changed}) "
-        "BEGIN UPDATE tools SET hash = '' WHERE id = NEW.id; END"
-    )
-
+_CHANGED = " OR ".join(f"NEW.{column} IS NOT OLD.{column}" for column in _SHOWN_COLUMNS)
+_EDITED = (
+    f"CREATE TRIGGER tools_edited AFTER UPDATE OF {', '.join(_SHOWN_COLUMNS)} ON tools "  # noqa: S608 - own columns
+    f"WHEN NEW.hash = OLD.hash AND ({_CHANGED}) "
+    "BEGIN UPDATE tools SET hash = '' WHERE id = NEW.id; END"
+)
 
 OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
 """The tables with a column ``server``, from which the rows of a forgotten server are deleted."""
 
+_FIRST_INDEXES = tuple(
+    f"CREATE INDEX tools_by_{column} ON tools({column})" for column in ("namespace", "loading_mode", "side_effects")
+)
+
 TOOLS_SCHEMA = Schema(
     APPLICATION_ID,
     (
-        _first_tables,
+        statements(_TOOLS, _SERVERS, _META, *_FIRST_INDEXES),
         create_vectors,
-        _without_activations,
-        _names_in_texts,
-        _denied_names,
-        _failures,
-        _offers,
-        _edited_rows,
+        statements("DROP TABLE IF EXISTS activations"),  # they are in state.db (ADR 14)
+        statements(
+            "ALTER TABLE tools ADD COLUMN mentions TEXT NOT NULL DEFAULT '{}'",
+            "ALTER TABLE servers ADD COLUMN withheld TEXT NOT NULL DEFAULT '[]'",
+        ),
+        statements("ALTER TABLE servers ADD COLUMN denied TEXT"),  # null: listed before they were recorded
+        statements(_FAILURES),
+        statements(*(_OFFERS, _OFFER_LISTS, _OFFER_SERVERS), "CREATE INDEX offers_by_server ON offers(server, kind)"),
+        statements(_EDITED),
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -532,7 +507,7 @@ class ToolIndex:
         """Record when the config was last reloaded, and why it could not be used, for other processes to report."""
         note = "INSERT INTO tool_index_meta VALUES ('reload', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
         value = to_json({"at": at, "failure": failure})
-        self._store.change(lambda connection: connection.execute(note, (value,)))
+        self._store.execute(note, (value,))
 
     def last_reload(self) -> tuple[float, str] | None:
         """Return what :meth:`note_reload` recorded; None if there was no reload."""

@@ -139,12 +139,12 @@ def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_
             yield Refused(f"#{position}", str(error))
             continue
         public = public_name(server, name, shaping.limits.name_max)
-        if shaping.policy.permits_anyone(server, name, public):
+        if shaping.policy.anyone.permits(server, name, public):
             yield _Found(name, public, item)
             continue
         # Qualified by its server, a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
-        yield _Denied(name, tuple(each for each in sorted(spellings) if not shaping.policy.names_denied(each)))
+        yield _Denied(name, tuple(each for each in sorted(spellings) if not shaping.policy.anyone.names_denied(each)))
 
 
 def _digests(names: Iterable[str], limit: int) -> tuple[str, ...]:

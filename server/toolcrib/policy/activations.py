@@ -5,9 +5,8 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import anyio
@@ -71,7 +70,7 @@ class Activate:
     skill: ActiveSkill
     exclusive: bool = False
 
-    def of(self, active: Active) -> Active:
+    def apply(self, active: Active) -> Active:
         """Return the active skills with this one; it keeps its place if it was already active."""
         if self.exclusive:
             return (self.skill,)
@@ -86,7 +85,7 @@ class Deactivate:
 
     ids: tuple[str, ...]
 
-    def of(self, active: Active) -> Active:
+    def apply(self, active: Active) -> Active:
         """Return the active skills without them."""
         return tuple(each for each in active if each.id not in self.ids)
 
@@ -98,7 +97,7 @@ Change = Activate | Deactivate
 def changed(active: Active, changes: Iterable[Change]) -> Active:
     """Return the active skills after some changes, in this order."""
     for change in changes:
-        active = change.of(active)
+        active = change.apply(active)
     return active
 
 
@@ -117,6 +116,9 @@ class ActiveSkills:
         self.skills = changed(self.skills, changes)
 
 
+if TYPE_CHECKING:
+    from toolcrib.policy.state import StoredSessions  # which stores the values above
+
 _KEPT_READY = 1000
 """Session ids kept in memory although no connection uses them; others are read from disk again."""
 
@@ -126,51 +128,6 @@ _UNKEPT_MAX = 1000
 """Maximum number of changes that wait for a file that cannot be written."""
 
 _log = logging.getLogger(__name__)
-
-
-class Activations(Protocol):
-    """The activations of one scope."""
-
-    @property
-    def names(self) -> AbstractSet[str]:
-        """Public names, unordered."""
-        ...
-
-    async def add(self, name: str, /) -> bool:
-        """Record an activation; return whether it is new."""
-        ...
-
-    async def change_skills(self, active: ActiveSkills, changes: Sequence[Change], /) -> None:
-        """Change the active skills of a session's scope, also on disk if they outlive it."""
-        ...
-
-
-class ActivationStore(Protocol):
-    """The store of activations by session id. May block. Times are in seconds since the epoch.
-
-    A session id is one of a principal's, and tells its tenant, project and profile too.
-    """
-
-    def activated(self, principal: str, session_id: str, now: float) -> set[str]:
-        """Return the public names that a caller's session has activated, and note that it is in use."""
-        ...
-
-    def record(self, principal: str, session_id: str, name: str, now: float) -> None:
-        """Store an activation for a caller and a session id."""
-        ...
-
-    def active_skills(self, principal: str, session_id: str) -> Active | None:
-        """Return the skills that are active in a caller's session, in order; None if nothing is kept of it."""
-        ...
-
-    def change_skills(
-        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active
-    ) -> Active:
-        """Change which skills are active in a caller's session; return those that are now.
-
-        If nothing is kept of it any more, those that are ``known`` are changed.
-        """
-        ...
 
 
 class RunActivations:
@@ -212,7 +169,7 @@ class StoredActivations:
     What cannot be read or kept is logged; the session goes on with what it has activated in this process.
     """
 
-    def __init__(self, store: ActivationStore, key: tuple[str, str], now: Callable[[], float]) -> None:
+    def __init__(self, store: "StoredSessions", key: tuple[str, str], now: Callable[[], float]) -> None:
         self._store, self._key, self._now = store, key, now
         self._changing = anyio.Lock()
         self._read_at = -math.inf
@@ -273,10 +230,14 @@ class StoredActivations:
             return True
 
 
+Activations = RunActivations | NoActivations | StoredActivations
+"""The activations of one scope."""
+
+
 class SharedActivations:
     """The activations of all session ids in use: one object per id, shared by its connections."""
 
-    def __init__(self, store: ActivationStore, now: Callable[[], float]) -> None:
+    def __init__(self, store: "StoredSessions", now: Callable[[], float]) -> None:
         self._store, self._now = store, now
         self._known: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
         # Keeps the last ones alive; the dictionary alone lets go of what no connection uses.

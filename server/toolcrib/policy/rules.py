@@ -211,7 +211,10 @@ def _bare_end(glob: str) -> str:
 
 
 class Policy:
-    """All of the policy in a config; hands out the :class:`Permissions` of a caller."""
+    """All of the policy in a config; hands out the :class:`Permissions` of a caller.
+
+    ``anyone`` is what any caller at all may use: nothing else is even indexed.
+    """
 
     def __init__(
         self, allow: Sequence[str] = ("*",), deny: Sequence[str] = (), rules: Sequence[VisibilityRule] = ()
@@ -220,7 +223,7 @@ class Policy:
         self._permissions: dict[tuple[int, ...], Permissions] = {}
         # The union of all allows: only what no caller can ever use is left out of the index.
         anyone = [*self._allow, *(glob for rule in self._rules for glob in rule.allow or ())]
-        self._anyone = Permissions((-1,), anyone, self._deny)
+        self.anyone = Permissions((-1,), anyone, self._deny)
 
     def permissions(self, caller: Caller) -> Permissions:
         """Return the permissions of ``caller``: allows of matching rules replace the general ones, denies add up."""
@@ -248,22 +251,9 @@ class Policy:
         For the reason of a refusal: every step is done for every name of a server.
         """
         of_servers = [(server, bare_name(name, server)) for server in servers]
-        is_named = self._anyone.names_denied(name)
-        refused = [self._anyone.refuses(server, tool, name) for server, tool in of_servers if tool is not None]
+        is_named = self.anyone.names_denied(name)
+        refused = [self.anyone.refuses(server, tool, name) for server, tool in of_servers if tool is not None]
         return any(refused) or is_named
-
-    @property
-    def anyone(self) -> Permissions:
-        """What any caller at all may use; nothing else is even indexed."""
-        return self._anyone
-
-    def permits_anyone(self, server: str, tool: str, public: str) -> bool:
-        """Return whether any caller at all may use the tool. If not, it is not even indexed."""
-        return self._anyone.permits(server, tool, public)
-
-    def names_denied(self, name: str) -> bool:
-        """Return whether, for every caller, a deny that is about some tools is about ``name``."""
-        return self._anyone.names_denied(name)
 
 
 def policy_of(section: PolicySection) -> Policy:

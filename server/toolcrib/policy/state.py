@@ -5,7 +5,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from toolcrib.base.model import Caller
 from toolcrib.policy.activations import Active, Change, changed, skills_from_json, skills_to_json
 from toolcrib.policy.rules import VisibilityRule
 from toolcrib.search.learned_words import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
-from toolcrib.storage.opening import Schema
+from toolcrib.storage.opening import Schema, statements
 from toolcrib.storage.store import Store
 
 _log = logging.getLogger(__name__)
@@ -95,31 +95,13 @@ CREATE TABLE vocabulary (
 ) WITHOUT ROWID"""
 
 
-_ACTIVE_SKILLS = "ALTER TABLE sessions ADD COLUMN skills TEXT NOT NULL DEFAULT '[]'"
-
-
-def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META):
-        connection.execute(statement)
-
-
-def _outcomes(connection: sqlite3.Connection) -> None:
-    connection.execute(_OUTCOMES)
-
-
-def _with_approvals(connection: sqlite3.Connection) -> None:
-    connection.execute(_APPROVALS)
-
-
-def _with_active_skills(connection: sqlite3.Connection) -> None:
-    connection.execute(_ACTIVE_SKILLS)
-
-
-def _with_vocabulary(connection: sqlite3.Connection) -> None:
-    connection.execute(_VOCABULARY)
-
-
-_MIGRATIONS = _first_tables, _outcomes, _with_approvals, _with_active_skills, _with_vocabulary
+_MIGRATIONS = (
+    statements(_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META),
+    statements(_OUTCOMES),
+    statements(_APPROVALS),
+    statements("ALTER TABLE sessions ADD COLUMN skills TEXT NOT NULL DEFAULT '[]'"),
+    statements(_VOCABULARY),
+)
 
 STATE_SCHEMA = Schema(APPLICATION_ID, _MIGRATIONS, durable=True)
 """What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.
@@ -175,12 +157,12 @@ class Approvals:
         """Keep an approval, in the place of one with another fingerprint. ``now`` is in seconds since the epoch."""
         values = approval.principal, approval.kind, approval.name, approval.fingerprint, now
         statement = f"INSERT INTO approvals VALUES (?, ?, ?, ?, ?) {_LATEST}"  # noqa: S608 - own constants
-        self._store.change(lambda connection: connection.execute(statement, values), owed=f"approval {values[:3]}")
+        self._store.execute(statement, values, owed=f"approval {values[:3]}")
 
     def revoke(self, principal: str, name: str) -> bool:
         """Forget what a principal has allowed under a name; return whether there was anything."""
         statement = "DELETE FROM approvals WHERE principal = ? AND name = ?"
-        return bool(self._store.change(lambda connection: connection.execute(statement, (principal, name)).rowcount))
+        return bool(self._store.execute(statement, (principal, name)))
 
 
 _TOUCH_AFTER_S = 3600.0
@@ -220,7 +202,7 @@ class StoredSessions:
             names = {row[0] for row in connection.execute(query, (session,))}
         if now - last_used >= _TOUCH_AFTER_S:
             statement = "UPDATE sessions SET last_used = ? WHERE principal = ? AND session_id = ?"
-            self._store.change(lambda connection: connection.execute(statement, (now, *key)), owed=f"touch {key}")
+            self._store.execute(statement, (now, *key), owed=f"touch {key}")
         return names
 
     def record(self, principal: str, session_id: str, name: str, now: float) -> None:
@@ -283,8 +265,7 @@ class StoredSessions:
 
     def expire(self, now: float) -> None:
         """Forget sessions that were not used for too long."""
-        statement, older_than = "DELETE FROM sessions WHERE last_used < ?", now - self._bounds.age_s
-        self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+        self._store.execute("DELETE FROM sessions WHERE last_used < ?", (now - self._bounds.age_s,))
 
 
 def _active_skills(connection: sqlite3.Connection, principal: str, session_id: str) -> Active | None:
@@ -461,8 +442,7 @@ class SkillOutcomes:
             row = connection.execute(query, (principal, report.skill_id)).fetchone()
             known = Outcomes(*row[2:]) if row else Outcomes(report.digest)
             one = known.with_report(report, now)
-            values = (one.digest, one.reports, one.successes, one.failures, one.last_failure, one.last_report, one.note)
-            connection.execute(_KEEP_OUTCOME, (principal, report.skill_id, *values))
+            connection.execute(_KEEP_OUTCOME, (principal, report.skill_id, *astuple(one)))
             connection.execute(
                 "DELETE FROM skill_outcomes WHERE principal = ? AND skill NOT IN "
                 "(SELECT skill FROM skill_outcomes WHERE principal = ? ORDER BY last_report DESC LIMIT ?)",
@@ -473,8 +453,7 @@ class SkillOutcomes:
 
     def expire(self, now: float) -> None:
         """Forget what was reported too long ago to count."""
-        statement, older_than = "DELETE FROM skill_outcomes WHERE last_report < ?", now - _OUTCOME_FORGOTTEN_S
-        self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+        self._store.execute("DELETE FROM skill_outcomes WHERE last_report < ?", (now - _OUTCOME_FORGOTTEN_S,))
 
 
 LEARNERS_MAX = 50
@@ -579,12 +558,11 @@ class StoredVocabularies:
             "AND (:tool IS NULL OR tool = :tool)"
         )
         values = {"learners": _as_list(what.learners), "words": _as_list(what.words), "tool": what.tool}
-        return self._store.change(lambda connection: connection.execute(statement, values).rowcount)
+        return self._store.execute(statement, values)
 
     def expire(self, now: float) -> None:
         """Forget what was taught too long ago."""
-        statement, older_than = "DELETE FROM vocabulary WHERE taught_at < ?", now - _FORGOTTEN_S
-        self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+        self._store.execute("DELETE FROM vocabulary WHERE taught_at < ?", (now - _FORGOTTEN_S,))
 
 
 def _as_list(given: Sequence[str] | None) -> str | None:

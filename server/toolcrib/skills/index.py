@@ -23,7 +23,7 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.search.english import stem
 from toolcrib.storage.full_text import FullText
-from toolcrib.storage.opening import Schema
+from toolcrib.storage.opening import Schema, statements
 from toolcrib.storage.rows import Codec, RowMapper, objects
 from toolcrib.storage.store import Store, damaged_rows, storable, to_json, upsert
 from toolcrib.storage.vectors import Texts, create_vectors
@@ -220,42 +220,27 @@ _ROOTS = "CREATE TABLE skill_roots (root TEXT PRIMARY KEY, used_at REAL NOT NULL
 _META = "CREATE TABLE skill_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
-def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (_SKILLS, _FILES, _ROOTS, _META):
-        connection.execute(statement)
-    connection.execute("CREATE INDEX skills_by_place ON skills(root, path)")
-    connection.execute("CREATE INDEX skills_by_scope ON skills(scope_mode, tenant_id, project_id)")
-    for column in ("task_type", "origin"):
-        connection.execute(f"CREATE INDEX skills_by_{column} ON skills({column})")
-
-
-def _files_read_anew(connection: sqlite3.Connection) -> None:
-    """Read every file again, because its words or their stems have changed."""
-    connection.execute("DELETE FROM skill_files")
-
-
-def _without_decisions(connection: sqlite3.Connection) -> None:
-    """Drop switches and usage: they are in ``state.db`` (ADR 14)."""
-    for trigger in ("skills_remembered", "skills_recalled"):
-        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
-    connection.execute("DROP TABLE IF EXISTS skill_memory")
-
-
-def _names_in_texts(connection: sqlite3.Connection) -> None:
-    """Add the column for possible tool names, and read every file again to fill it."""
-    connection.execute("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'")
-    connection.execute("DELETE FROM skill_files")
-
+_INDEXES = (
+    "CREATE INDEX skills_by_place ON skills(root, path)",
+    "CREATE INDEX skills_by_scope ON skills(scope_mode, tenant_id, project_id)",
+    *(f"CREATE INDEX skills_by_{column} ON skills({column})" for column in ("task_type", "origin")),
+)
+_READ_AGAIN = "DELETE FROM skill_files"
+"""For a change of what a file's row has: every file is read again, and its words or their stems with it."""
 
 SKILLS_SCHEMA = Schema(
     APPLICATION_ID,
     (
-        _first_tables,
-        _files_read_anew,
+        statements(_SKILLS, _FILES, _ROOTS, _META, *_INDEXES),
+        statements(_READ_AGAIN),
         create_vectors,
-        _without_decisions,
-        _names_in_texts,
-        *(_files_read_anew, _files_read_anew, _files_read_anew, _files_read_anew),
+        # Switches and usage are in state.db (ADR 14).
+        statements(
+            *(f"DROP TRIGGER IF EXISTS {name}" for name in ("skills_remembered", "skills_recalled")),
+            "DROP TABLE IF EXISTS skill_memory",
+        ),
+        statements("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'", _READ_AGAIN),
+        *[statements(_READ_AGAIN)] * 4,
     ),
 )
 """The schema of ``skills.db`` (R101, R103, R105). Append migrations, never change one.
@@ -285,7 +270,7 @@ SKILL_TEXTS = Texts(
 LEARNED_KEPT = "learned-skill-kept"
 """The code of the problem that a learned skill has the name of a pack's skill."""
 
-_READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
+_UNREAD = FileMark(mtime_ns=0, size=-1, digest="")
 """The mark of a file to be read again at the next scan: no file has this size."""
 
 _INT_MAX = 2**63 - 1
@@ -379,7 +364,7 @@ def _name(record: SkillRecord) -> tuple[str, str, str | None, str | None]:
 def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collection[str]) -> _FileRow:
     """Return a file's row; a file with records that are not up to date is read again at the next scan."""
     is_settled = not any(record.id in unsettled for record in file.records)
-    mark = file.mark if is_settled else _READ_AGAIN
+    mark = file.mark if is_settled else _UNREAD
     problems = (*file.problems, *(_kept_problem(file, record) for record in kept))
     return (
         storable(file.path),

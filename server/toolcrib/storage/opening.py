@@ -24,6 +24,17 @@ from toolcrib.storage.files import (
 Migration = Callable[[sqlite3.Connection], None]
 """One forward migration of a schema, run inside a transaction: it must not commit or use ``executescript``."""
 
+
+def statements(*every: str) -> Migration:
+    """Return the migration that runs these statements in order."""
+
+    def migrate(connection: sqlite3.Connection) -> None:
+        for statement in every:
+            connection.execute(statement)
+
+    return migrate
+
+
 _BUSY_TIMEOUT_S = 5.0
 _WAL_ATTEMPTS = 100
 _OPEN_ATTEMPTS = 3

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Lock, RLock
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from toolcrib.base.errors import StoreError
 from toolcrib.storage.files import forget_check, identity_of, note_check, turn_in
@@ -241,6 +241,15 @@ class Store:
                 if len(self._owed) < _OWED_MAX:
                     self._owed[owed] = work
             return answer
+
+    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any], *, owed: str | None = None) -> int:
+        """Run one statement as :meth:`change` does; return how many rows it has changed.
+
+        Raises:
+            StoreError: see :meth:`change`.
+
+        """
+        return self.change(lambda connection: connection.execute(statement, values).rowcount, owed=owed)
 
     def _changed(self, work: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
         for _ in range(_ATTEMPTS - 1):
