@@ -75,6 +75,7 @@ def build(wanted: str = "") -> typer.Typer:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong config or arguments, 3 refused to start."""
+    # Looked up before parsing: errors of the arguments themselves are to be JSON too.
     as_json = "--json" in arguments
     code: object = ExitCode.OK
     try:
@@ -88,6 +89,7 @@ def run(arguments: Sequence[str]) -> int:
         print_error_json("usage", error.format_message(), code)
     except SystemExit as done:
         code = done.code
+    # sys.exit() without a code means success.
     if code is None:
         return ExitCode.OK
     return code if isinstance(code, int) else ExitCode.FAILED

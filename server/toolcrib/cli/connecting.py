@@ -44,11 +44,13 @@ def run_client(words: Sequence[str], environ: Mapping[str, str]) -> None:
         ToolcribError: it failed, or took too long.
 
     """
+    # On Windows these are .cmd files, which a bare name does not start.
     program = shutil.which(words[0], path=environ.get("PATH", "")) or words[0]
     try:
         done = subprocess.run(  # noqa: S603 - what the person asked for, without a shell
             [program, *words[1:]],
             env=dict(environ),
+            # A client that asks something would wait for ever.
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -96,6 +98,7 @@ def why_not_answered(words: Sequence[str], environ: Mapping[str, str], within_s:
         if b'"result"' in process.stdout.readline():
             return ""
         process.kill()
+        # The last line of a traceback or of a shell says what was wrong.
         said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
         return one_line(said[-1])[:_SAID_MAX] if said else "it exited without an answer"
     except BrokenPipeError:
@@ -109,6 +112,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         if stream:
             stream.close()
     try:
+        # Its input is closed by now, which ends a server over stdio.
         process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
@@ -199,6 +203,7 @@ def _config_words(config: Path | None, target: Path) -> list[str]:
     """Return the option that names the config, where ``serve`` would not find it by itself."""
     import os
 
+    # A client starts toolcrib without this shell's variables.
     by_itself = config is None and not os.environ.get("TOOLCRIB_CONFIG")
     return [] if by_itself else ["--config", str(target)]
 
@@ -212,6 +217,7 @@ def _own_words(planned: "ConnectionPlan", user: "UserEnvironment", command: Sequ
         return []
     words = [fill_template(own.add, ENTRY, json.dumps(planned.entry, ensure_ascii=False), command)]
     if planned.previous is not None:
+        # Clients refuse to add a name that they have.
         words.insert(0, fill_template(own.remove, ENTRY, "", []))
     return words
 
@@ -283,6 +289,7 @@ def _disconnect(client: "Client", user: "UserEnvironment", answer: _Reply) -> No
         original = read_original(file)
         is_ours = record is not None and digest(original.content or b"") == record.after
         before = read_original(Path(record.backup)).content if record is not None and record.backup else None
+        # Byte for byte only where nobody has written since: other changes of the person stay.
         can_restore = is_ours and record is not None and (record.backup is None or before is not None)
         content = before if can_restore else _without(client, original, record)
         how = "restored byte for byte" if can_restore else "edited to remove toolcrib, because it has changed since"

@@ -209,6 +209,7 @@ def _last_words(settings: "Settings", key: str, began: str) -> str:
     from toolcrib.events.server_logs import last_lines
 
     try:
+        # Times in ISO form sort as text does.
         at, _, said = next(iter(last_lines(settings.cache_dir, key, 1)), "").partition(" ")
     except OSError:
         return ""
@@ -230,6 +231,7 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
             about, "error", "it requires a login, and there is none or it has expired", f"toolcrib login {key}"
         )
     if tried.failed:
+        # Failures of a start often quote the last line already.
         text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
         return Finding(about, "error", text, mend, facts)
     if seconds is None:
@@ -356,6 +358,7 @@ def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "ClientProfile"
     from toolcrib.cli.serve import settings_as_started
     from toolcrib.policy.client_profiles import ClientProfiles
 
+    # The client's own --config and --http decide, not those of this command.
     arguments = list(entry.command[entry.command.index("serve") + 1 :]) if "serve" in entry.command else []
     return ClientProfiles(settings_as_started(arguments, environ, Path.cwd()), "stdio").profile_of_product(
         entry.client.title

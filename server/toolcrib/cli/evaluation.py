@@ -84,6 +84,7 @@ def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evalu
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
+            # One byte more tells a file of the maximum size from a larger one.
             data = opened.read(_FILE_MAX + 1)
         if len(data) > _FILE_MAX:
             raise BadRequest(f"it is larger than {_FILE_MAX >> 20} MiB")
@@ -100,6 +101,7 @@ def _text(file: Path) -> str:
 def _texts(evaluation: "Evaluation") -> Iterable[str]:
     """Yield a table of the queries whose first hit is not right, and the figures."""
     missed = [each for each in evaluation.answerable if each.rank != 1]
+    # The worst first: those that were not found at all.
     rows = [_row(each) for each in sorted(missed, key=lambda each: (-(each.rank or len(missed) + 100), each.case.line))]
     if rows:
         yield table(("LINE", "PLACE", "QUERY", "FIRST HIT INSTEAD"), rows[:_SHOWN_MAX])

@@ -92,6 +92,7 @@ def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) 
             line = narration.line(event)
             if wanted.takes(event) and (as_json or line):
                 print_text(json.dumps(event) if as_json else line)
+                # Into a pipe, Python would hold lines back until there are enough of them.
                 sys.stdout.flush()
     except KeyboardInterrupt:
         return
@@ -102,6 +103,7 @@ def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, 
         print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
         return
     narration = Telling()
+    # Every event is narrated, also those that are not shown: a line may refer to the events before it.
     shown = ((narration.line(event), event) for event in found)
     for line in deque((line for line, event in shown if line and wanted.takes(event)), lines):
         print_text(line)
@@ -119,4 +121,5 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
         raise typer.BadParameter(
             f"{one_line(text)!r} is not valid: write 30s, 10m, 2h, 1d, 2026-11-22, 2026-11-22T09:30"
         ) from None
+    # Without a zone, a person means the one of this machine.
     return moment if moment.tzinfo else moment.astimezone()

@@ -47,12 +47,14 @@ def keep_house(settings: Settings, environ: Mapping[str, str], now: float) -> No
     Does nothing where the cache is not in the person's own cache directory. Never raises for what it meets there.
     """
     root = user_cache_root(environ)
+    # A folder that the person named is the person's: nothing is noted or removed there.
     if settings.config_path is None or settings.cache_dir != user_cache_dir(environ, settings.config_path):
         return
     with suppress(OSError):
         _note(settings.cache_dir, settings.config_path)
         swept = root / _SWEPT
         if not swept.exists() or not 0 <= now - swept.stat().st_mtime < _EVERY_S:
+            # Before the work, so that several starts at once do not all do it.
             swept.touch()
             os.utime(swept, (now, now))
             sweep(root, now)
@@ -61,6 +63,7 @@ def keep_house(settings: Settings, environ: Mapping[str, str], now: float) -> No
 def _note(folder: Path, config: Path) -> None:
     """Write down whose a cache is, unless that stands there."""
     private_directory(folder)
+    # As bytes: paths need not be text.
     note, text = folder / NOTE, os.fsencode(config.resolve())
     if not note.exists() or note.read_bytes() != text:
         note.write_bytes(text)
@@ -80,6 +83,7 @@ def sweep(root: Path, now: float) -> list[Path]:
     for folder in folders:
         with suppress(OSError):
             own = list(own_files(folder))
+            # A config on a disk that is not mounted seems gone, hence the wait.
             if _is_left(folder) and max(file.lstat().st_mtime for file in own) < now - IDLE_S:
                 remove(own, folder)
                 gone.append(folder)
@@ -112,6 +116,7 @@ def remove(files: Iterable[Path], root: Path) -> None:
     for file in files:
         file.unlink(missing_ok=True)
         folders.update(each for each in file.parents if each.is_relative_to(root))
+    # Deepest first.
     for folder in sorted(folders, reverse=True):
         with suppress(OSError):  # something that is not ours is in it
             folder.rmdir()

@@ -194,6 +194,7 @@ def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
     if not names or wanted.direct:
         return wanted.direct
     question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Connect directly instead?"
+    # --yes means the plain import: leaving out a bridge needs a login of the person.
     return not wanted.yes and confirmed(question, yes=False, as_json=wanted.as_json)
 
 

@@ -108,6 +108,7 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     from toolcrib.catalog.index import known_tools
 
     settings = load_settings(config)
+    # Counted before the file is gone.
     forgotten = known_tools(settings.tool_cache)
     discard_indexes(settings)
     text = f"Deleted {forgotten} tools and all skills from the index. The next start lists them again."

@@ -47,6 +47,7 @@ def lint(
     print_answer({**_report_json(report), "unlisted": unlisted}, _texts(report), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: could not be listed, so its tools were not checked", error=True)
+    # The levels are in order, the worst first.
     failing = _LEVELS[: _LEVELS.index(level) + 1]
     if unlisted or any(finding.rule.level in failing for finding in report.findings):
         raise typer.Exit(ExitCode.FAILED)
@@ -93,6 +94,7 @@ def _server_lines(findings: Sequence[Finding]) -> Iterable[str]:
         by_code[finding.rule.code].append(finding)
     for code, same in by_code.items():
         yield f"  {same[0].rule.level.value}  {code}  ({len(same)})"
+        # Those that most other tools are in the way of.
         for finding in sorted(same, key=lambda each: -len(each.others))[:_SHOWN_MAX]:
             yield f"    {truncate(one_line(finding.described.tool.name), _NAME_MAX)}: {finding.what}"
         if len(same) > _SHOWN_MAX:

@@ -203,6 +203,7 @@ async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
 
     state, pastes = state_of(address), 0
     while pastes < _PASTES_MAX and (line := await typed.line()):
+        # Some browsers append a fragment.
         pasted = line.strip().partition("#")[0]
         if not pasted:
             continue
@@ -222,6 +223,7 @@ async def _log_in(
 
     entry = stored_login(settings.tokens_dir, server)
     bearer = Bearer(server, entry)
+    # A machine's login needs no person: its token is fetched as while serving.
     if only_where_wanted or bearer.is_machine:
         await bearer.load()
         _challenge, is_wanted = await request_challenge(server, bearer)

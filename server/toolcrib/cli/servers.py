@@ -58,6 +58,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     from toolcrib.config.private_values import secrets_in
 
     words = command or []
+    # A lone URL is no program: people paste it where the command goes.
     if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
         url, words = words[0], []
     entry = _entry(words, url, transport, _pairs(header, ":", "--header"), _pairs(env, "=", "--env"))
@@ -132,6 +133,7 @@ def logs(
     from toolcrib.events.server_logs import last_lines
 
     settings = load_settings(config)
+    # A server that is left out has logs as well; only an unknown one is an error.
     if name not in settings.servers:
         _existing(config, name)
     found = last_lines(settings.cache_dir, name, lines)
@@ -152,6 +154,7 @@ def _pairs(given: list[str] | None, mark: str, option: str) -> dict[str, str]:
         name, found, value = text.partition(mark)
         if not found or not name.strip():
             raise typer.BadParameter(f"{one_line(name)} has no {mark!r}", param_hint=option)
+        # Spaces around a header's value mean nothing (RFC 9110, section 5.5); in a variable they may.
         pairs[name.strip()] = value.strip() if mark == ":" else value
     return pairs
 
@@ -184,6 +187,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
         raise BadRequest(
             f"{target} already has a server {name}: `toolcrib remove {name}` first, or choose another name."
         )
+    # Checked before it is written: one wrong entry would make the whole config unusable.
     if wrong := check_entry(os.environ)(name, entry):
         raise BadRequest(f"{name} was not added: {wrong}")
     write_config(target, addition(document, name, entry), is_private=is_private)

@@ -56,6 +56,7 @@ class Prices:
     def of_list(self, names: Iterable[str], others: int) -> int:
         """Return what toolcrib takes with a list of these tools besides its own; of ``others`` no name is known."""
         known = {name: price for tools in self.servers.values() for name, price in tools.items()}
+        # Tools that are gone since are priced as the average tool.
         mean = round(self.everything / len(known)) if known else 0
         listed = sum(known.get(name, mean) for name in names) + others * mean
         return sum(self.own.values()) + self.instructions + listed

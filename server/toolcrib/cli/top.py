@@ -36,6 +36,7 @@ class Terminal:
     def wait(self, seconds: float) -> None:
         """Wait so long, or until a key is pressed."""
         if select.select([sys.stdin], [], [], seconds)[0]:
+            # Not through sys.stdin, whose buffer select() does not see.
             keys = os.read(sys.stdin.fileno(), 64)
             self.is_left = not keys or any(key in _LEAVING_KEYS for key in keys)
 
@@ -56,6 +57,7 @@ def whole_terminal() -> Generator[Terminal | None]:
         yield None
         return
     before = termios.tcgetattr(sys.stdin)
+    # A terminal that is left in this mode shows nothing of what is typed.
     handlers = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
     try:
         sys.stdout.write(_ENTER)
@@ -97,6 +99,7 @@ def top(as_json: JsonOption = False) -> None:
             clock = time.strftime("%H:%M:%S", time.localtime(now))
             lines = [f"toolcrib top   {clock}   q ends it", "", *running_lines(running_now(), now)]
             if len(lines) > rows:
+                # A line more than the terminal has would scroll the first one away.
                 lines = [*lines[: rows - 1], f"and {len(lines) - rows + 1} more lines: `toolcrib status`"]
             terminal.show([sanitize(line)[:columns] for line in lines])
             terminal.wait(_LOOK_S)
@@ -112,6 +115,7 @@ def running_now() -> "list[RunningCrib]":
     for text in living_texts(os.environ):
         try:
             crib = crib_of(json.loads(text))
+        # Written by another process, perhaps of another version.
         except (ValueError, RecursionError):
             continue
         if crib:

@@ -33,6 +33,7 @@ def vocabulary(
     from toolcrib.gateway.offline import Clocks, open_catalog
 
     is_narrowed = any((word, tool, principal))
+    # Neither would delete everything by an oversight, and both contradict each other.
     if forget and is_narrowed == everything:
         raise typer.BadParameter("requires a word, --tool, --principal or --all", param_hint="--forget")
     if everything and not forget:

@@ -80,6 +80,7 @@ class WaitingLine:
             if text:
                 print(text, file=self._stream, flush=True)
             return
+        # A line that wraps could not be cleared by a carriage return.
         text = text[: shutil.get_terminal_size().columns - 1]
         if text != self._shown:
             self.clear()

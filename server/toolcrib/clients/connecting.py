@@ -82,6 +82,7 @@ def plan_connection(
 
     """
     original = read_original(config_path(client, user))
+    # Parsed before anything is asked: a file that cannot be edited is not offered to be.
     document = parse_document(original)
     place = _place(client, document)
     removed: list[Removed] = []
@@ -169,6 +170,7 @@ def digest(content: bytes) -> str:
 
 def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
     """Return where our entry goes: below the first of the client's places, or a deeper one that the file uses."""
+    # opencode's second version has its servers one level further down.
     deeper = [place for place in client.places[1:] if place[:-1] == client.places[0] and "*" not in place]
     place = next((each for each in deeper if isinstance(value_at(document, each), dict)), client.places[0])
     return (*place, ENTRY)
@@ -177,6 +179,7 @@ def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
 def _behind(found: Sequence[FoundServer], behind: JsonObject) -> Iterator[FoundServer]:
     """Yield those of a client's servers that toolcrib's config has too."""
     inlined = all_inlined(found)
+    # By identity, not by name: the import may have renamed a server.
     own = [identity(as_object(entry), inlined) for entry in as_object(behind.get("mcpServers")).values()]
     for server in found:
         same = identity(server.read.entry, inlined)
@@ -210,6 +213,7 @@ class Records:
     def load(self, client: str) -> Record | None:
         """Return the record of a client; None where it was not connected, or nothing can be made of what was kept."""
         try:
+            # A damaged record counts as none: the entry is then removed by an edit, not by restoring a copy.
             kept = as_object(json.loads(self._path(client).read_text(encoding="utf-8")))
             return _record(kept)
         except (OSError, ValueError, KeyError, TypeError):
@@ -222,6 +226,7 @@ class Records:
             OSError: it cannot be written.
 
         """
+        # YAML values such as dates have no form in JSON.
         text = json.dumps(asdict(record), indent=2, default=str)
         replace_file(self._path(record.client), text.encode(), mode=PRIVATE_MODE)
 

@@ -31,6 +31,7 @@ class Denials:
         if self.allowed is None or other.allowed is None:
             allowed = other.allowed if self.allowed is None else self.allowed
         else:
+            # By equality of globs: an intersection of patterns is no pattern, and too little is safer than too much.
             allowed = tuple(glob for glob in self.allowed if glob in other.allowed)
         denied, unknown = (*self.denied, *other.denied), (*self.unknown, *other.unknown)
         return Denials(allowed, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(unknown)))
@@ -76,6 +77,7 @@ def _by_tool(key: str, value: Mapping[str, Any]) -> Denials:
     denied: list[str] = []
     for name, each in value.items():
         verdict = _may(each)
+        # What cannot be understood must not become permission.
         if verdict is None:
             return Denials(unknown=(key,))
         if verdict is forbids:
@@ -119,6 +121,7 @@ def _claude(rules: Iterable[Any]) -> Iterator[StandingRule]:
     for rule in rules:
         found = _PERMISSION.match(rule) if isinstance(rule, str) else None
         if found:
+            # A rule about some arguments denies the tool as a whole here: never less than its client denies.
             tool = (found["tool"] or "*").partition("(")[0]
             yield StandingRule(found["server"], None if tool == "*" else covering_glob(tool))
 
@@ -144,6 +147,7 @@ def opencode_rules(document: Mapping[str, Any], server: str) -> Denials:
     """Return what opencode's ``tools`` and ``permission`` say of a server: globs of ``server_tool``."""
     beginning = f"{_NOT_PLAIN.sub('_', server)}_"
     rules = (*as_object(document.get("tools")).items(), *as_object(document.get("permission")).items())
+    # Its globs are over "server_tool", so what is left behind the server's name is a glob of tools.
     globs = [pattern for pattern, value in rules if _may(value) is False]
     return Denials(denied=tuple(dict.fromkeys(rest for glob in globs for rest in _after(glob, beginning))))
 
@@ -153,6 +157,7 @@ def _after(glob: str, beginning: str) -> Iterator[str]:
     if "[" in glob:
         yield "*"  # nothing tells how it is meant
         return
+    # Each way to split the glob between the server's name and the tool's, since "*" may cover both.
     for end in range(len(glob) + 1):
         if fnmatch.fnmatchcase(beginning, glob[:end]):
             yield f"*{glob[end:]}" if glob[:end].endswith("*") else glob[end:]

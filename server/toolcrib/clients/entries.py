@@ -83,6 +83,7 @@ class Translator:
             return self._curly(match["curly"], match[0]) if Syntax.CURLY in self._context.syntax else match[0]
         if match["bare"] is not None:
             return f"${{{match['bare']}}}" if Syntax.BARE in self._context.syntax else match[0]
+        # Text to its client must stay text here: its "$" is escaped.
         known = self._braced(match["braced"], match[0])
         return f"{DOLLAR}{match[0][1:]}" if known is None else known
 
@@ -116,6 +117,7 @@ class Translator:
         name = variable_name(key)
         prompt = self._context.prompts.get(key, Prompt())
         self._found.asked[name] = prompt.description
+        # "$" and "}" would end or nest the default of a variable.
         is_plain = prompt.default and not prompt.is_password and "$" not in prompt.default and "}" not in prompt.default
         return f"${{{name}:-{prompt.default}}}" if is_plain else f"${{{name}}}"
 
@@ -126,11 +128,13 @@ class Translator:
         path = (self._context.folder or self._context.home) / path
         try:
             with path.open("rb") as file:
+                # An editor ends the file with a newline, which is no part of the secret.
                 content = file.read(FILE_MAX_BYTES + 1).decode("utf-8").strip()
         except (OSError, ValueError):
             return self._refused(whole, f"the file {text.strip()}, which cannot be read")
         if len(content) > FILE_MAX_BYTES:
             return self._refused(whole, f"the file {text.strip()}, which is too large")
+        # The content may contain "${", which is no variable of ours.
         written = literal(content)
         self._found.inlined.append(written)
         return written
@@ -242,10 +246,13 @@ class _Reading:
             kind = str(raw.get("type") or raw.get("source") or "")
             is_built_in = kind in _BUILT_IN or "settings" in raw
             return ReadEntry({}, lost="is part of its client" if is_built_in else "has no command and no url")
+        # Importing our own entry would make toolcrib start itself.
         if starts_toolcrib(str(entry.get("command", "")), [str(each) for each in as_list(entry.get("args"))]):
             return ReadEntry(entry, lost=IS_TOOLCRIB)
+        # Checked after translation, so that people's numbers in env have become texts.
         if not _is_sound(entry):
             return ReadEntry({}, lost="has values that are no text")
+        # Of the raw entry: its rules use the client's own words.
         denials = entry_denials(raw)
         options = self._options()
         self._name_unread()
@@ -288,6 +295,7 @@ class _Reading:
             entry["env"] = environment
         if cwd := raw.get("cwd"):
             self._add_cwd(entry, cwd)
+        # A relative argument was meant from the project's folder; toolcrib runs elsewhere.
         elif self._context.folder is not None and any(map(_is_relative, args)):
             entry["cwd"] = literal(str(self._context.folder))
         return entry
@@ -347,7 +355,9 @@ class _Reading:
         if len(content) > ENV_FILE_MAX_BYTES:
             self._found.obstacles.append(f"the file of variables {named}, which is too large")
             return {}
+        # Of repeated names the last one counts, as in a shell.
         variables = dict(_variables_in(content))
+        # Files of variables hold secrets: wherever their texts stand, they are masked.
         self._found.inlined += variables.values()
         self._notices.append(f"the variables of {named} are in its env now")
         return {name: literal(value) for name, value in variables.items()}
@@ -388,6 +398,7 @@ class _Reading:
         for key, timeout in self._client.timeouts.items():
             value = self._raw.get(key)
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+                # Nobody waits a thousand seconds for a tool, so a large number is one of milliseconds.
                 is_old = timeout.milliseconds_from is not None and value >= timeout.milliseconds_from
                 seconds = value * (0.001 if is_old else timeout.unit_s)
                 options[timeout.option] = int(seconds) if seconds == int(seconds) else seconds
@@ -402,6 +413,7 @@ class _Reading:
         """Notice the keys that nothing was made of."""
         known = {*_READ, *_SILENT, *self._client.timeouts, "config"}
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
+        # Rules were translated above, or have made an obstacle.
         unread = [key for key in said if key not in known and not is_tool_rule(key)]
         if unread:
             self._notices.append(f"toolcrib does not support {', '.join(unread)}")

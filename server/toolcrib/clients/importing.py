@@ -112,11 +112,14 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
     found = list(found)
     inlined = all_inlined(found)
     here = {key: identity(as_object(entry), inlined) for key, entry in as_object(document.get("mcpServers")).items()}
+    # First, so that a server with its bridge and the same without it are one.
     found = [_as_in(here.values(), server, inlined) for server in found]
     for server in found:
         if server.read.lost:
             continue
         own = identity(server.read.entry, inlined)
+        # Pairwise, since fitting is not transitive: an entry with a variable fits two accounts that do not fit each
+        # other.
         group = next((members for same, members in groups if same.fits(own)), None)
         if group is None:
             groups.append((own, [server]))
@@ -132,6 +135,7 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
         server = _server(key, group, known=known is not None)
         if with_variables and server.secrets:
             server = replace(server, entry=moved(server.entry, server.secrets, variables))
+        # Written disabled instead of left out, so that the person finds and mends it.
         if why := unfit(key, server.entry):
             notices = (*server.notices, f"it is disabled, because {why}")
             server = replace(server, entry={**server.entry, "disabled": True}, notices=notices)
@@ -210,6 +214,7 @@ def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServ
     first = group[0]
     denials = first.read.denials
     for other in group[1:]:
+        # What any of its clients denies is denied here: the one entry stands for all of them.
         denials = denials.narrowed(other.read.denials)
     # Where one of its clients uses it, it is in use, unless what one of them says of it was not understood.
     entry = dict(next((each.read.entry for each in group if not each.read.entry.get("disabled")), first.read.entry))
@@ -332,6 +337,7 @@ def write_config(path: Path, changes: Sequence[Change], *, is_private: bool) -> 
     try:
         original = read_original(path)
         text = apply_changes(original.text, path, changes)
+        # An existing file without secrets keeps the mode that its owner chose.
         mode = PRIVATE_MODE if is_private or original.content is None else None
         replace_file(path, text.encode(), mode=mode)
     except EditRefused as error:
@@ -350,7 +356,9 @@ def write_variables(path: Path, variables: Mapping[str, str]) -> None:
 
     """
     try:
+        # Bytes that are no UTF-8 survive the round trip.
         before = (read_original(path).content or b"").decode("utf-8", "surrogateescape")
+        # The person's own lines, comments included, stay in their order.
         lines = [line for line in before.splitlines() if line.partition("=")[0] not in variables]
         lines += [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         replace_file(path, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=PRIVATE_MODE)

@@ -293,6 +293,7 @@ def client_of(path: Path) -> Client | None:
     """Return the client that keeps a file at such a path; None where none does."""
     ends = tuple(path.parts[-2:])
     for client in CLIENTS:
+        # The last two parts tell most files apart: many clients call theirs mcp.json.
         for sign in client.signs:
             if ends[-len(sign) :] == sign:
                 return client
@@ -315,6 +316,7 @@ class UserEnvironment:
 
     def locate(self, file: ClientFile) -> Path:
         """Return where a client's file is, or would be."""
+        # Such a variable names the folder in which the file then lies by its bare name.
         if file.variable and (named := self.environ.get(file.variable)):
             return Path(named, Path(file.path).name)
         if file.base is Base.PROJECT:

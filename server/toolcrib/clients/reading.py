@@ -60,6 +60,7 @@ def find_files(
         seen: set[Path] = set()
         for file in client.files:
             path = user.locate(file)
+            # Files of a repository come from its authors, so they are read only on request.
             if file.is_project <= project and path not in seen and is_there(path):
                 seen.add(path)
                 yield read_file(path, client, user, in_project=file.is_project)
@@ -103,6 +104,7 @@ def _project_of(path: Path) -> Path:
 
 def _by_words(document: JsonObject) -> Client:
     """Return the client that writes such a file, as far as its keys tell; else one that may be any."""
+    # In order: VS Code's settings may have "mcp" too, which is told apart below.
     words = {
         "mcp_servers": "codex",
         "context_servers": "zed",
@@ -155,6 +157,7 @@ def _servers(
         # What stands in a project's part of a file is about that project.
         folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
         names = [name for name, value in entries.items() if value is not None]
+        # Disabled servers are imported disabled: a person may enable them later.
         gone, off = denied_servers(around, names), switched_off(around)
         for name in names:
             read = read_entry(entries[name], of.client, replace(context, folder=folder))

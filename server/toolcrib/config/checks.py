@@ -34,6 +34,7 @@ def advice(path: Path) -> Iterator[Problem]:
         entry, place = as_object(value), join("mcpServers", key)
         if bridge := find_bridge(entry):
             yield _about_bridge(place, key, bridge)
+        # One place may hold several secrets; a person changes it once.
         shown = dict.fromkeys((secret.shown, secret.name) for secret in secrets_in(entry, key))
         yield from (_written_out(f"{place}.{where}", name) for where, name in shown)
     yield from _in_section(document.get("toolcrib"), "toolcrib", "", _DEPTH_MAX)
@@ -42,6 +43,7 @@ def advice(path: Path) -> Iterator[Problem]:
 def _in_section(value: Any, place: str, key: str, depth: int) -> Iterator[Problem]:
     """Yield the secrets below one place; ``key`` is what it is called."""
     if isinstance(value, str):
+        # A secret that is only variables is written as it should be.
         if any(VARIABLE.sub("", secret).strip() for secret in secrets_in_value(key, value, ())):
             yield _written_out(place, variable_name(key))
     elif depth and isinstance(value, dict):
@@ -61,6 +63,7 @@ def _about_bridge(place: str, key: str, bridge: Bridge) -> Problem:
     url = HttpTarget(bridge.url, {}).public_url
     shown = {**bridge.entry, "url": url}
     if headers := as_object(shown.get("headers")):
+        # The hint quotes the entry, and terminals are recorded and shared.
         shown["headers"] = dict.fromkeys(headers, MASK)
     unread = f"; ignored: {', '.join(bridge.unread)}" if bridge.unread else ""
     reason = f"runs mcp-remote, a bridge to {url}, which toolcrib can connect to itself"
@@ -101,6 +104,7 @@ def _of_process(server: ServerSettings, target: StdioTarget) -> Iterator[Problem
     elif find_program(target) is None:
         yield _not_found(server, target)
     for number, text in enumerate(target.args):
+        # "C:\new" in double quotes holds a line feed: no program ever gets such an argument on purpose.
         if _LOST_BACKSLASHES.match(text):
             yield _lost_backslashes(join(path, "args", number))
         elif _HOME.search(text):
@@ -112,6 +116,7 @@ def _not_found(server: ServerSettings, target: StdioTarget) -> Problem:
     place, command = join("mcpServers", server.key, "command"), target.command
     if _LOST_BACKSLASHES.match(command):
         return _lost_backslashes(place)
+    # Several clients take a whole command line as the command; here it is the program alone.
     program, *rest = command.split()
     if rest and is_program(program, target):
         return Problem(place, "contains arguments too", f"write {program} alone, and the rest as args, one text each")
@@ -131,6 +136,7 @@ def _lost_backslashes(place: str) -> Problem:
 def _folders(settings: Settings) -> Iterator[Problem]:
     skills, path = settings.toolcrib.skills, "toolcrib.skills"
     for number, text in enumerate(skills.skill_dirs):
+        # A preset names folders of other clients, which may well be missing.
         if not text.startswith(PRESET) and not Path(text).is_dir():
             yield Problem(join(path, "skill_dirs", number), f"there is no folder {text}")
     for number, pack in enumerate(skills.skill_packs):

@@ -60,6 +60,7 @@ def parse(text: str, path: Path) -> Any:
     """
     as_yaml = path.suffix.lower() in (".yaml", ".yml")
     is_short = len(text) <= SLOW_MAX_CHARACTERS
+    # The slow parsers come after the bound, so that a huge file cannot hold up a start for minutes.
     if as_yaml and is_short:
         from toolcrib.base.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
@@ -122,10 +123,12 @@ def text_of(path: Path, most: int = FILE_MAX_BYTES) -> str:
 
     """
     with path.open("rb") as file:
+        # One byte more than allowed tells a file of the maximum size from a larger one.
         raw = file.read(most + 1)
     if len(raw) > most:
         raise DocumentError(f"is larger than {most:,} bytes")
     try:
+        # Editors of Windows write a byte order mark, which JSON parsers refuse.
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
@@ -139,6 +142,7 @@ def _parse_commented(text: str, path: Path) -> Any:
             "is TOML, as Codex's config.toml is, and toolcrib reads JSON and YAML: of each [mcp_servers.NAME], "
             f"{import_hint(path)}"
         )
+    # JSON5 drops such a backslash silently, and a Windows path would point elsewhere.
     if line := _line_of_stray_escape(text):
         raise DocumentError(
             f"is not JSON: line {line} has an invalid backslash escape, as in a Windows path: write \\\\ or /"

@@ -90,11 +90,13 @@ def validation_problems(error: ValidationError, model: type[BaseModel], path: st
     """Return what pydantic found wrong with the value at ``path``, in our words and without the value."""
     problems: list[Problem] = []
     for item in error.errors(include_url=False, include_input=False, include_context=False):
+        # pydantic marks an error about a key of a dict by this pseudo-element.
         where = tuple(key for key in item["loc"] if key != "[key]")
         if item["type"] == "extra_forbidden":
             known = _model_at(model, where[:-1]).model_fields
             problems.append(Problem(join(path, *where), "is not a known key", did_you_mean(str(where[-1]), known)))
         else:
+            # Never pydantic's own rendering: it quotes the value, which may be a secret.
             reason = _REASONS.get(item["type"], item["msg"].replace("Input should", "must", 1))
             problems.append(Problem(join(path, *where), reason))
     return problems

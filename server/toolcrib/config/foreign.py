@@ -72,6 +72,7 @@ def import_hint(path: Path) -> str:
 
 def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
     """Yield a problem for each place where a file without ``mcpServers`` keeps servers as another client does."""
+    # Whoever has mcpServers has written it for toolcrib; other keys beside it are left to their clients.
     if document.get("mcpServers"):
         return
     nested = value_at(document, ("mcp", "servers"))
@@ -167,6 +168,7 @@ def find_bridge(entry: JsonObject) -> Bridge | None:
 
 def _after_the_bridge(command: str, args: Sequence[str]) -> list[str]:
     """Return the arguments of ``mcp-remote``; none where it is not what is run."""
+    # Windows paths split paths of both systems, wherever this runs.
     program = PureWindowsPath(command).name.lower().removesuffix(".cmd").removesuffix(".exe")
     if program == "mcp-remote":
         return list(args)
@@ -246,8 +248,10 @@ def is_tool_rule(name: str) -> bool:
 def _forbids(name: str, value: Any) -> bool:
     if isinstance(value, dict):
         return not all(member is True for member in cast("dict[str, Any]", value).values())
+    # All tools: as a list of what may be used it forbids nothing, as one of what may not it forbids all.
     if isinstance(value, list) and "*" in cast("list[Any]", value):
         return not is_allow_list(name)
+    # An empty list of allowed tools allows none.
     says_nothing = value is None or (not value and not is_allow_list(name))
     return not says_nothing
 
@@ -255,6 +259,7 @@ def _forbids(name: str, value: Any) -> bool:
 def _hint(key: str, name: str, value: Any) -> str:
     """Return what to write instead, as far as the value can be understood."""
     names = cast("list[Any]", value) if isinstance(value, list) else list[Any]()
+    # Only a list of plain names can be turned into globs; anything else is left to the person.
     tools = [each for each in names if isinstance(each, str) and each]
     if not tools or len(tools) != len(names):
         return 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'

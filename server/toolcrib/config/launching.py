@@ -42,6 +42,7 @@ def starts_toolcrib(command: str, args: Sequence[str]) -> bool:
     if program == "uvx":
         return _runs_package(args)
     if program in ("uv", "pipx"):
+        # "uv tool run" is "uv run" of a package.
         rest = args[1:] if args[:1] == ["tool"] else args
         return rest[:1] == ["run"] and _runs_package(rest[1:])
     if program.startswith(("python", "pypy")) or program == "py":
@@ -55,6 +56,7 @@ def _runs_package(args: Sequence[str]) -> bool:
     for arg in rest:
         if not arg.startswith("-"):
             return _package(arg) == _OURSELVES
+        # "--from=toolcrib" is one argument, "--from toolcrib" two.
         name, equals, value = arg.partition("=")
         if not equals and name in _LAUNCHER_OPTIONS_WITH_VALUE:
             value = next(rest, "")
@@ -136,6 +138,7 @@ class ChildEnvironments:
 
         ``inherit`` are globs of more names than every server gets.
         """
+        # The marker last: no entry may take it away, which stops a toolcrib that starts itself.
         return {**self._everybody, **self._inherited(inherit), **own, PARENT_MARKER: "1"}
 
     def _inherited(self, globs: Iterable[str]) -> dict[str, str]:

@@ -81,10 +81,13 @@ def load(
     source = _Source(config, base, environ, cwd, References(environ, base, keyring))
     document: JsonObject = {}
     if source.path is not None:
+        # The list of problems becomes that of the findings, which the rest adds to.
         document, findings.problems = read(source.path)
         findings.problems += foreign_shapes(document, source.path)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
+    # Reading goes on after a mistake, so that a person sees all of them at once.
     section, secrets = _section(document.get("toolcrib"), source, findings)
+    # Each server learns the secrets of its own login, and all of them are masked everywhere.
     learned = learned or Learned()
     servers = {
         key: replace(server, learned=learned.part(key))
@@ -128,6 +131,7 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
     """Return the config file, None where there is none, and the folder that its relative paths start from."""
     named = str(path) if path is not None else environ.get("TOOLCRIB_CONFIG")
     if named:
+        # Paths in a named file start from its folder, whichever directory a client starts toolcrib in.
         file = absolute(named, cwd, environ)
         return file, file.parent
     directory = user_config_dir(environ)
@@ -179,6 +183,7 @@ def _servers(
 
 def _object(value: Any) -> JsonObject | None:
     """Return ``value`` if it is an object, an empty one where there is none, and None where it is something else."""
+    # YAML has null where a key is followed by comments only.
     if value is None:
         return {}
     return cast("JsonObject", value) if isinstance(value, dict) else None

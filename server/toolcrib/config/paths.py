@@ -24,6 +24,7 @@ def absolute(text: str, base: Path, environ: Mapping[str, str]) -> Path:
     home = environ.get("HOME") or environ.get("USERPROFILE")
     if home and (text == "~" or text.startswith(("~/", "~\\"))):
         text = home + text[1:]
+    # Not resolved: a symbolic link is part of what the person wrote, and may move later.
     return Path(os.path.normpath(base / text))
 
 
@@ -96,6 +97,7 @@ def folder_of(config: Path | None) -> str:
     """Return the name of the folders that belong to one config file."""
     if config is None:
         return "default"
+    # One config reached by two paths has one index; the hash tells apart configs of the same name.
     resolved = config.resolve()
     readable = _UNREADABLE.sub("-", f"{resolved.parent.name}-{resolved.stem}").strip("-")[:40]
     return f"{readable}-{sha256(os.fsencode(resolved)).hexdigest()[:12]}"

@@ -39,6 +39,7 @@ def private_in(text: str) -> Iterator[str]:
             parts = urlsplit(text)
         except ValueError:
             return
+        # The user alone may be a token, as in https://TOKEN@host.
         yield from filter(None, parts.netloc.rpartition("@")[0].split(":", 1))
         yield from (value for name, value in _query(parts) if value and (is_private_name(name) or KEY.search(value)))
 
@@ -63,6 +64,7 @@ def private_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
     named = False
     for place, argument in enumerate(arguments):
         assigned, option = _ASSIGNED.match(argument), _OPTION.match(argument)
+        # "--token VALUE": the option before names it.
         if named and not option:
             yield place, argument
         elif assigned and _NAME.search(assigned[1]):
@@ -175,6 +177,7 @@ def moved(entry: JsonObject, secrets: Sequence[Secret], taken: dict[str, str]) -
     """
     made = copy.deepcopy(entry)
     for secret in secrets:
+        # The text is written for our own expansion; a variable's value is not expanded again.
         value = secret.value.replace(DOLLAR, "$")
         name = _free_name(secret, value, taken)
         taken[name] = value
@@ -195,5 +198,7 @@ def _free_name(secret: Secret, value: str, taken: dict[str, str]) -> str:
 
 def unique(secrets: Sequence[Secret]) -> list[Secret]:
     """Return secrets without repeats, longer ones first, so that one inside another is not taken apart."""
+    # The same text may be found by its name and by its form.
     once = {(secret.place, secret.value): secret for secret in secrets}
+    # Replacing "abc" first would leave half of "abcdef" in the text.
     return sorted(once.values(), key=lambda secret: -len(secret.value))

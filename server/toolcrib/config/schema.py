@@ -153,6 +153,7 @@ class HttpSection(Section):
     @property
     def sessions_of_one(self) -> int:
         """Most sessions of one subject at a time."""
+        # With several subjects, one of them must not use up all sessions.
         shared = len({entry.subject for entry in self.tokens}) > 1
         return self.max_sessions_per_subject or (max(1, self.max_sessions // 2) if shared else self.max_sessions)
 

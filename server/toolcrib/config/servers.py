@@ -46,11 +46,13 @@ class ServerReader:
         path = join("mcpServers", key)
         if not key.strip():
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
+        # One for each entry: a variable that is missing leaves out this server only.
         variables = Variables(self.environ, self._references)
         entry = self._entry(variables.fill(raw, path), path)
         if entry is None:
             return None
         options = _options_of(key, self.section)
+        # Serving an entry whose restrictions are not applied would allow what its author forbade.
         reason = _reason_to_skip(entry, options, variables, path) or foreign_rules(key, raw, path)
         if reason:
             self.findings.skipped.append(reason)
@@ -69,6 +71,7 @@ class ServerReader:
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
         """Return the entry where its shape is right, with its type settled."""
+        # Before the schema, whose error would only say that command must be text.
         if foreign := foreign_entry(raw, path):
             self.findings.skipped.append(foreign)
             return None
@@ -100,11 +103,13 @@ class ServerReader:
         return str(absolute(command, self.base, self.environ)) if is_path else command
 
     def _secrets(self, entry: ServerEntry, options: ServerSection, variables: Variables) -> Iterator[str]:
+        # Masking a short text would garble every answer that happens to contain it.
         yield from (value for value in variables.secrets if len(value) >= SECRET_MIN_CHARACTERS)
         yield from filter(self._is_secret, (*_private_values(entry, variables), *_auth_secrets(options)))
 
     def _is_secret(self, value: str) -> bool:
         """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
+        # HOME or USER masked would make paths in answers unreadable.
         known = (self.environ.get(name) for name in safe_names())
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
 
@@ -126,6 +131,7 @@ def _options_of(key: str, section: ToolcribSection) -> ServerSection:
     own = section.servers.get(key)
     if own is None:
         return section.server_defaults
+    # Only what is set overrides: a default of the schema is not a decision of the person.
     return section.server_defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 

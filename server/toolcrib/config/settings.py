@@ -40,6 +40,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     """
     identity: dict[str, Any] = {
         "target": _target(entry),
+        # Neither changes what a server offers; the part of auth that does is added below.
         "options": options.model_dump(exclude={"isolation", "auth"}),
         "policy": section.policy.model_dump(),
         "tool_examples": section.tool_examples.model_dump(),
@@ -63,6 +64,7 @@ def _target(entry: ServerEntry) -> dict[str, Any]:
             "command": entry.command,
             "args": entry.args,
             "cwd": entry.cwd,
+            # Hashed: the fingerprint is stored in the index, and secrets are not.
             "env": _hashed(entry.env or {}),
         }
     url = urlsplit(entry.url)

@@ -56,6 +56,7 @@ class References:
 
         """
         key = kind, name
+        # Failures are remembered too: a locked keyring asks the person once.
         if key not in self._known:
             try:
                 self._known[key] = self._in_file(name) if kind == "file" else self._in_keyring(name)
@@ -80,6 +81,7 @@ class References:
     def _in_file(self, text: str) -> str:
         path = absolute(text, self._base, self._environ)
         try:
+            # Without waiting: opening a named pipe would block the start.
             descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
@@ -157,6 +159,7 @@ class Variables:
     def _value(self, match: re.Match[str], path: str) -> str:
         if reference := _REFERENCE.fullmatch(match[1]):
             return self._referred(reference, path)
+        # All in braces that is not ours stays, except what is plainly meant for another client.
         known = _KNOWN.fullmatch(match[1])
         if known is None:
             # Only what looks like another client's variable, such as ${input:token}, is a mistake; all else in braces

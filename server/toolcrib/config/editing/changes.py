@@ -52,6 +52,7 @@ def apply_changes(text: str, file: Path, changes: Sequence[Change]) -> str:
         else:
             plain = editor.remove_member(plain, change.path)
         wanted = _with_change(wanted, change)
+    # The check that makes the three editors safe: whatever they misread, the file is not written (ADR 31).
     if _without_empty(_document(plain, file)) != _without_empty(wanted):
         raise EditRefused("is written in a way that cannot be edited safely")
     return mark + plain
@@ -106,6 +107,7 @@ def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]
     changes: list[Change] = [SetMember(("mcpServers", name), entry)]
     place = ("toolcrib", "policy", "allow")
     allow, glob = value_at(document, place), f"{exact_glob(name)}.*"
+    # Where servers are allowed by name, a new one would be listed and no tool of it could be used.
     if isinstance(allow, list) and "*" not in allow and glob not in allow:
         changes.append(SetMember(place, [*allow, glob]))
     return changes

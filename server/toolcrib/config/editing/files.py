@@ -59,11 +59,13 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
     target.parent.mkdir(parents=True, exist_ok=True)
     if mode is None:
         mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_MODE
+    # In the same folder: a renaming across file systems is not atomic.
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
+            # Before the renaming, or a power failure could leave an empty file under the name.
             os.fsync(file.fileno())
         Path(name).chmod(mode)
         Path(name).replace(target)

@@ -61,6 +61,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     for key in reversed(rest[1:]):
         value = {key: value}
     key, newline = rest[0], "\r\n" if "\r\n" in text else "\n"
+    # Parsers take the last of repeated keys, so that one is changed.
     known = holder.named(key)
     if known is not None:
         return text[: known.value] + _dumped(value, _indent_at(text, known.start), text, newline) + text[known.end :]
@@ -178,6 +179,7 @@ def _inserted(text: str, holder: _Object, key: str, value: Any, newline: str) ->
             return text[: holder.start + 1] + between.rstrip() + new + newline + outer + text[holder.end :]
         return text[: holder.start + 1] + new + newline + outer + text[holder.end :]
     last = holder.members[-1]
+    # An object written in one line stays in one line.
     if "\n" not in text[holder.start : holder.end]:
         flat = f"{name}: {json.dumps(value, ensure_ascii=False)}"
         at = last.end if last.comma is None else last.comma

@@ -92,4 +92,5 @@ def _written(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
+    # JSON and TOML escape alike, but for DEL, which TOML forbids in strings.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f")

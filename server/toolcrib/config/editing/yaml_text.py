@@ -170,4 +170,5 @@ def _scalar(value: Any) -> str:
         return json.dumps(value)
     if _PLAIN.match(value) and value.lower() not in _WORDS:
         return value
+    # A JSON string is a YAML string, but for characters that YAML does not allow unescaped.
     return _UNFIT.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
