@@ -331,13 +331,13 @@ class Wire:
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
         request, given = await self._sessions.request(context), as_object(arguments)
-        result = failure(_GONE)
+        result: JsonObject | None = None
         try:
             with self._pending.taken(request.session, given), ended_without(client_of(context.request), self._tasks):
                 result = await self._resumable.run(request, partial(self._called, name, given))
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
-        return call_result(result, self._server_info(context))
+        return call_result(result or failure(_GONE), self._server_info(context))
 
     async def _called(self, name: str, arguments: JsonObject, request: Request) -> JsonObject:
         if name in self._builtins.tools:
