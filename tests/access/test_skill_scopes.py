@@ -23,15 +23,15 @@ def session(caller: Caller) -> Session:
 def handle_of(scopes: SkillScopes, caller: Caller) -> str:
     """Keep a scope with an active skill, and return its handle."""
     kept = session(caller)
-    kept.skills = scopes.unnamed()
+    kept.skills = scopes.temporary()
     kept.skills.skills = SKILLS
-    scopes.keep(kept)
+    scopes.store(kept)
     return kept.skills.handle
 
 
 def is_known(scopes: SkillScopes, caller: Caller, handle: str) -> bool:
     try:
-        scopes.take_up(session(caller), handle)
+        scopes.resume(session(caller), handle)
     except BadRequest:
         return False
     return True

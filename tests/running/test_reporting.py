@@ -143,7 +143,7 @@ async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(t
         yield File()
 
     async with world(tmp_path, {"zoo": TOOLS}, OFF) as w, anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_told, opened, lambda: told(PROCESS, w.serving.moment), w.serving.pulse)
+        tasks.start_soon(keep_told, opened, lambda: told(PROCESS, w.serving.moment), w.serving.changed)
         async with w.client() as client:
             await client.tool_call("zoo__feed")
             await until(lambda: bool(written and written[-1].sessions and written[-1].sessions[0].calls))

@@ -212,7 +212,7 @@ async def _first_seen(
 ) -> "tuple[str, list[JsonObject]]":
     async with opened as serving:
         told = await serving.wire.instructions.told_to(session, is_rehearsal=True)
-        return told, await serving.wire.listing.of(session)
+        return told, await serving.wire.listing.definitions(session)
 
 
 def status_now(settings: "Settings") -> "Status":

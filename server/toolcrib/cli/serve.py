@@ -243,7 +243,7 @@ class _Run:
             tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, self.outside.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
-            tasks.start_soon(keep_told, opened, lambda: told(process, serving.moment), serving.pulse)
+            tasks.start_soon(keep_told, opened, lambda: told(process, serving.moment), serving.changed)
             yield serving, tasks
             tasks.cancel_scope.cancel()
 

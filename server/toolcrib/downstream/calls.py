@@ -120,11 +120,11 @@ SendAgain = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 def asks_for_input(result: JsonObject) -> bool:
-    """Return whether a result is none yet: the server wants to know something, or wants to be asked again."""
+    """Return whether a result is only interim: the server asks for input, or for a later retry."""
     return result.get("resultType") == "input_required"
 
 
-async def driven(result: JsonObject, ask: Ask, send: SendAgain, *, most: int) -> JsonObject:
+async def answer_questions(result: JsonObject, ask: Ask, send: SendAgain, *, most: int) -> JsonObject:
     """Return the result that a request comes to in the end.
 
     ``result`` is the first one. ``ask`` asks the caller; ``send`` sends the request again with answers.
@@ -155,23 +155,23 @@ async def _answers(questions: JsonObject, ask: Ask) -> JsonObject:
     answers: JsonObject = {}
     refusals: list[MCPError] = []
 
-    async def put(tasks: anyio.abc.TaskGroup, name: str) -> None:
+    async def ask_one(tasks: anyio.abc.TaskGroup, name: str) -> None:
         question = as_object(questions[name])
         try:
-            answers[name] = await _asked(question, ask)
+            answers[name] = await _ask_by_method(question, ask)
         except MCPError as error:
             refusals.append(error)
             tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         for name in questions:
-            tasks.start_soon(partial(put, tasks, name))
+            tasks.start_soon(partial(ask_one, tasks, name))
     if refusals:
         raise refusals[0]
     return answers
 
 
-async def _asked(question: JsonObject, ask: Ask) -> JsonObject:
+async def _ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
     method = question.get("method")
     if method not in QUESTIONS:
         raise MCPError(types.METHOD_NOT_FOUND, f"it cannot be asked {method!r}.")
@@ -185,7 +185,7 @@ async def _asked(question: JsonObject, ask: Ask) -> JsonObject:
 class CallParts:
     """The dependencies of a server's calls. ``connection`` returns the live one, started if it is not up.
 
-    ``note_login`` is told that the server wants a login.
+    ``note_login`` is called when the server requires a login.
     """
 
     settings: ServerSettings
@@ -337,7 +337,9 @@ class Calls:
                 raise ConnectionLost(self._settings.key, str(error)) from None
 
         try:
-            return await driven(result, partial(self._parts.relays.ask, call), again, most=self._limits.input_rounds)
+            return await answer_questions(
+                result, partial(self._parts.relays.ask, call), again, most=self._limits.input_rounds
+            )
         except MCPError as error:
             raise self._not_answered(error.message) from None
 

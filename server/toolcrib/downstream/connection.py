@@ -18,7 +18,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
-from toolcrib.downstream.isolation import relayed
+from toolcrib.downstream.isolation import relayable
 from toolcrib.downstream.relays import Call, Relays, current_call
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
@@ -49,7 +49,7 @@ from toolcrib.jsonrpc.sdk import (
 from toolcrib.policy.requests import OWN_REQUEST, Progress, Request, is_at_least
 
 AnswerRequest = Callable[[str, JsonObject], Awaitable[JsonObject]]
-"""Answers a request of the server; raises MCPError with what it is told instead."""
+"""Answers a request of the server; raises MCPError with the error to answer instead."""
 
 TakeNotification = Callable[[str, JsonObject], Awaitable[bool]]
 """Gets a notification of the server; returns false for one that the SDK is to have."""
@@ -114,26 +114,26 @@ def rest_s(took_s: float = 0.0) -> float:
 
 
 class Announcements:
-    """What one server has announced.
+    """The changes that one server has announced.
 
-    ``changes`` counts how often it said that its tools have changed, ``list_changed`` is set when it does. ``said`` is
-    set when it says so of another list. ``on_updated`` gets the URI of each resource that it says has changed.
+    ``changes`` counts those of its tools, ``list_changed`` is set by each. ``offers_changed`` is set by one of another
+    list. ``on_updated`` gets the URI of each resource that has changed.
     """
 
     def __init__(self) -> None:
         self.changes = 0
         self.list_changed = anyio.Event()
-        self.said = anyio.Event()
-        self.on_updated: Callable[[str], None] = _to_nobody
+        self.offers_changed = anyio.Event()
+        self.on_updated: Callable[[str], None] = _ignore
         self._kinds: set[OfferKind] = set()
 
     def take(self) -> frozenset[OfferKind]:
         """Return the lists besides tools that have changed, and reset."""
-        kinds, self._kinds, self.said = frozenset(self._kinds), set(), anyio.Event()
+        kinds, self._kinds, self.offers_changed = frozenset(self._kinds), set(), anyio.Event()
         return kinds
 
-    async def hear(self, message: IncomingMessage) -> None:
-        """Take in what a server with a session tells."""
+    async def receive(self, message: IncomingMessage) -> None:
+        """Record a notification of the sessionful era."""
         match message:
             case types.ToolListChangedNotification():
                 self.note_tools()
@@ -146,8 +146,8 @@ class Announcements:
             case _:
                 pass
 
-    def hear_event(self, event: ServerEvent) -> None:
-        """Take in what comes by a subscription."""
+    def receive_event(self, event: ServerEvent) -> None:
+        """Record an event of a subscription."""
         match event:
             case ToolsListChanged():
                 self.note_tools()
@@ -159,64 +159,64 @@ class Announcements:
                 self.on_updated(event.uri)
 
     def note_tools(self) -> None:
-        """Note that the list of tools is another one now."""
+        """Record that the list of tools has changed."""
         self.changes += 1
         self.list_changed.set()
 
     def note(self, *kinds: OfferKind) -> None:
-        """Note that these lists are others now."""
+        """Record that these lists have changed."""
         self._kinds.update(kinds)
-        self.said.set()
+        self.offers_changed.set()
 
 
-def _to_nobody(_uri: str) -> None:
-    """Hear of an update that nobody has subscribed to."""
+def _ignore(_uri: str) -> None:
+    """Ignore an update of a resource without a subscription."""
 
 
 def capabilities_of(session: ClientSession) -> types.ServerCapabilities:
-    """Return what a server says it can do."""
+    """Return the capabilities of a server."""
     return session.server_capabilities or types.ServerCapabilities()
 
 
 def offered_by(session: ClientSession) -> frozenset[OfferKind]:
-    """Return the kinds of things besides tools that a server says it has."""
-    told = capabilities_of(session)
-    resources: tuple[OfferKind, ...] = ("resource", "template") if told.resources else ()
-    prompts: tuple[OfferKind, ...] = ("prompt",) if told.prompts else ()
+    """Return the kinds of offers besides tools that a server declares."""
+    declared = capabilities_of(session)
+    resources: tuple[OfferKind, ...] = ("resource", "template") if declared.resources else ()
+    prompts: tuple[OfferKind, ...] = ("prompt",) if declared.prompts else ()
     return frozenset(resources + prompts)
 
 
 class Listening:
-    """The 2026-07-28 subscription to changes of the lists that a server says it tells changes of."""
+    """The 2026-07-28 subscription to changes of all lists whose changes the server declares to announce."""
 
     def __init__(self, session: ClientSession, announcements: Announcements, closed: anyio.Event) -> None:
-        self._session, self._news, self._closed = session, announcements, closed
-        told = capabilities_of(session)
-        self._tools = bool(told.tools and told.tools.list_changed)
-        self._resources = bool(told.resources and told.resources.list_changed)
-        self._prompts = bool(told.prompts and told.prompts.list_changed)
+        self._session, self._announcements, self._closed = session, announcements, closed
+        declared = capabilities_of(session)
+        self._tools = bool(declared.tools and declared.tools.list_changed)
+        self._resources = bool(declared.resources and declared.resources.list_changed)
+        self._prompts = bool(declared.prompts and declared.prompts.list_changed)
 
     @property
     def is_promised(self) -> bool:
-        """Whether there is anything to be told of."""
+        """Whether the server announces changes of any list."""
         return self._tools or self._resources or self._prompts
 
     async def hold(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Hold it for as long as the connection lives.
 
-        Held before the first list is fetched, because a change between the two would not be told again.
+        Held before the first list is fetched, because a change between the two would not be announced again.
         """
         if not await self._subscribe(task_status.started):
             task_status.started()
             return
         while not self._closed.is_set():
             await anyio.sleep(_LISTEN_AGAIN_S)
-            # What changed meanwhile was not told.
+            # Changes meanwhile were not announced.
             await self._subscribe(self._note_everything)
 
     def _note_everything(self) -> None:
-        self._news.note_tools()
-        self._news.note(*offered_by(self._session))
+        self._announcements.note_tools()
+        self._announcements.note(*offered_by(self._session))
 
     async def _subscribe(self, on_held: Callable[[], None]) -> bool:
         """Hold one subscription until it ends; return whether it was granted at all."""
@@ -231,7 +231,7 @@ class Listening:
                 held = True
                 on_held()
                 async for event in subscription:
-                    self._news.hear_event(event)
+                    self._announcements.receive_event(event)
         return held
 
 
@@ -253,7 +253,7 @@ async def hold_updates(
         while True:
             await anyio.sleep(_LISTEN_AGAIN_S)
             with suppress(DownstreamError):
-                # What changed meanwhile was not told.
+                # Changes meanwhile were not announced.
                 await _hold_once(session, announcements, uri, lambda: announcements.on_updated(uri))
 
 
@@ -267,7 +267,7 @@ async def _hold_once(
             if held:
                 on_held()
                 async for event in subscription:
-                    announcements.hear_event(event)
+                    announcements.receive_event(event)
     except (MCPError, SubscriptionLost) as error:
         if not held:
             code = error.code if isinstance(error, MCPError) else types.INTERNAL_ERROR
@@ -279,7 +279,7 @@ async def _hold_once(
 Era = Literal["legacy", "modern"]
 
 _UNSET_LEVEL = "info"
-"""The level at which a session gets log messages that has asked for none, of a server that has to be told one."""
+"""The level of log messages for a session that has set none, if the server sends none without a level."""
 
 CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
 _CLIENT_INFO: JsonObject = CLIENT_INFO.model_dump(by_alias=True, exclude_none=True)
@@ -310,8 +310,8 @@ class Connection:
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
     ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
-    knows of that was last taken in. ``declared`` is what a server of the handshake era is told that its clients can do;
-    ``relays`` gets what the server asks and tells.
+    knows of that was last taken in. ``declared`` are the client capabilities declared to a server of the handshake era;
+    ``relays`` gets its requests and notifications.
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
@@ -320,7 +320,7 @@ class Connection:
         self._channel = InterceptingChannel(streams.channel, declared, relays.on_request, relays.on_notify)
         self.announcements = Announcements()
         self.session = ClientSession(
-            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.announcements.hear
+            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.announcements.receive
         )
         self._log_level: str | None = None
         self._ids = count(1)
@@ -442,7 +442,7 @@ class Connection:
             held.cancel()
 
     async def want_log(self, level: str) -> None:
-        """Have a server of the handshake era tell log messages of this level, if it tells any and did not so far.
+        """Let a server of the handshake era send log messages of this level, if it sends any and does not so far.
 
         Raises:
             MCPError: it refused.
@@ -487,7 +487,7 @@ class Connection:
             **params.get("_meta", {}),
             types.PROTOCOL_VERSION_META_KEY: version,
             types.CLIENT_INFO_META_KEY: _CLIENT_INFO,
-            types.CLIENT_CAPABILITIES_META_KEY: relayed(request.session.capabilities, questions=True, roots=True),
+            types.CLIENT_CAPABILITIES_META_KEY: relayable(request.session.capabilities, questions=True, roots=True),
         }
         if level := request.log_level or (request.lasting and _UNSET_LEVEL):
             meta[types.LOG_LEVEL_META_KEY] = level

@@ -1,4 +1,4 @@
-"""Who shares a connection to a server, and which client capabilities the server is told.
+"""Who shares a connection to a server, and which client capabilities are declared to the server.
 
 A server may ask only if it is certain whom (ADR 28): capabilities without such a client are not declared.
 """
@@ -16,24 +16,24 @@ _TASKS = "io.modelcontextprotocol/tasks"
 """An extension that is of no use without methods that toolcrib does not serve."""
 
 
-def relayed(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
-    """Return what a server is told of a client: what toolcrib can keep the promise of.
+def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
+    """Return the capabilities of a client that toolcrib can declare to a server, and live up to.
 
     ``questions``: it can be asked through toolcrib; ``roots``: for its roots too, which belong to one client alone.
     """
-    told = {key: capabilities[key] for key in ("elicitation", "sampling") if questions and key in capabilities}
+    declared = {key: capabilities[key] for key in ("elicitation", "sampling") if questions and key in capabilities}
     if roots and "roots" in capabilities:
-        told["roots"] = capabilities["roots"]
+        declared["roots"] = capabilities["roots"]
     if extensions := {key: each for key, each in as_object(capabilities.get("extensions")).items() if key != _TASKS}:
-        told["extensions"] = extensions
-    return told
+        declared["extensions"] = extensions
+    return declared
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose connection it is: of one session where there is one, else of one principal, else everybody's.
+    """Whose connection it is: one session's, else one principal's, else everybody's.
 
-    ``capabilities`` are what the server is told at the handshake, as JSON.
+    ``capabilities`` are those declared to the server at the handshake, as JSON.
     """
 
     tenant: str = ""
@@ -43,7 +43,7 @@ class Scope:
 
     @property
     def declared(self) -> JsonObject:
-        """What the server is told at the handshake."""
+        """The capabilities declared to the server at the handshake."""
         return json.loads(self.capabilities) if self.capabilities else {}
 
 
@@ -68,21 +68,21 @@ class Isolation:
         In 2026-07-28 nothing is declared at the handshake: each request says what its client can do.
         """
         whose = self._whose(server, session)
-        told = {} if era == "modern" else self.told(server, whose, session)
-        return Scope(*whose, compact(told) if told else "") if told or any(whose) else SHARED
+        declared = {} if era == "modern" else self._declared(server, whose, session)
+        return Scope(*whose, compact(declared) if declared else "") if declared or any(whose) else SHARED
 
-    def told(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
-        """Return what a server of the handshake era may be told of what a client can do."""
+    def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
+        """Return the capabilities of a client that are declared to a server of the handshake era."""
         is_one_caller = self.one_principal or bool(whose[1])
         comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
         is_one_client = self.one_client or bool(whose[2])
-        return relayed(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
+        return relayable(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
 
     def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> list[str]:
-        """Return what a client can do and a server is not told, because nobody could tell whom it asks."""
-        whole = relayed(session.capabilities, questions=True, roots=True)
-        told = whole if era == "modern" else self.told(server, self._whose(server, session), session)
-        return sorted(whole.keys() - told.keys())
+        """Return the capabilities that are not declared to a server, because nothing would say which client it asks."""
+        whole = relayable(session.capabilities, questions=True, roots=True)
+        declared = whole if era == "modern" else self._declared(server, self._whose(server, session), session)
+        return sorted(whole.keys() - declared.keys())
 
     def is_exclusive(self, scope: Scope) -> bool:
         """Return whether only one client ever uses a connection."""

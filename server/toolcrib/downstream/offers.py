@@ -99,7 +99,7 @@ class LiveOffers:
             began = anyio.current_time()
             await self.read(connection, kinds)
             pause_s = rest_s(anyio.current_time() - began)
-            await connection.announcements.said.wait()
+            await connection.announcements.offers_changed.wait()
             if not self._sink.kinds:
                 self._sink.changed(self._settings.key)
                 pause_s = _ELSEWHERE_S

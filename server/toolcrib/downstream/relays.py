@@ -177,7 +177,7 @@ account of a request on the answer to that request.
 class Relays:
     """Routes what one server sends.
 
-    ``declared`` is what it was told at the handshake that its clients can do. ``is_exclusive``: only one client ever
+    ``declared`` are the client capabilities declared to it at the handshake. ``is_exclusive``: only one client ever
     uses its connection.
     """
 
@@ -241,13 +241,13 @@ class Relays:
         if isinstance(key := params.get("elicitationId"), str):
             self._elicitations[key] = request
 
-    # -- what a server asks ----------------------------------------------------------------------
+    # -- requests of the server ----------------------------------------------------------------------
 
     async def on_request(self, method: str, params: JsonObject) -> JsonObject:
         """Answer a request of the server.
 
         Raises:
-            MCPError: with what the server is told instead of an answer.
+            MCPError: with the error to answer to the server.
 
         """
         if method == "ping":
@@ -335,10 +335,10 @@ class Relays:
             return await self._owner.ask(method, params_for_next_hop(params))
         raise MCPError(types.REQUEST_TIMEOUT, "The client did not answer.")
 
-    # -- what a server tells ---------------------------------------------------------------------
+    # -- notifications of the server ---------------------------------------------------------------------
 
     async def on_notify(self, method: str, params: JsonObject) -> bool:
-        """Pass a notification on; return whether it was one of those that callers are told."""
+        """Pass a notification on; return whether it is of a kind that callers get."""
         if method == _LOG:
             await self._log(params)
         elif method == _COMPLETE:
@@ -361,9 +361,9 @@ class Relays:
             return
         named = params.get("logger")
         logger = f"{self._key}/{named}" if isinstance(named, str) and named else self._key
-        told: JsonObject = {**params, "logger": logger, "data": self._clean(params.get("data"))}
-        told.pop("_meta", None)
-        await self._notify(request, _LOG, told)
+        message: JsonObject = {**params, "logger": logger, "data": self._clean(params.get("data"))}
+        message.pop("_meta", None)
+        await self._notify(request, _LOG, message)
 
     async def _notify(self, request: Request, method: str, params: JsonObject) -> None:
         if self._notifying >= _NOTIFICATIONS_AT_ONCE:

@@ -217,7 +217,7 @@ class SuspendedCalls:
 
 
 def refused() -> DownstreamError:
-    """Return what a retry is told that belongs to nothing."""
+    """Return the error for a retry of no suspended call."""
     return DownstreamError(types.INVALID_PARAMS, _UNKNOWN, {"reason": "invalid_request_state"})
 
 

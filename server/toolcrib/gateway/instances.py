@@ -151,20 +151,16 @@ def _unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-class Pulse:
-    """A change notification. Changes between two waits are not missed."""
+class ChangeSignal:
+    """Whether something has changed since the previous wait: whoever changes something sets ``event``."""
 
     def __init__(self) -> None:
-        self._event = anyio.Event()
+        self.event = anyio.Event()
 
-    def beat(self) -> None:
-        """Signal a change."""
-        self._event.set()
-
-    async def next(self) -> None:
+    async def wait(self) -> None:
         """Wait until something has changed since the previous wait."""
-        await self._event.wait()
-        self._event = anyio.Event()
+        await self.event.wait()
+        self.event = anyio.Event()
 
 
 SESSIONS_MAX, NAMES_MAX = 50, 100
@@ -415,7 +411,7 @@ def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[st
 
 
 async def keep_told(
-    opened: Callable[[], AbstractContextManager[OwnFile | None]], tell: Callable[[], RunningCrib], pulse: Pulse
+    opened: Callable[[], AbstractContextManager[OwnFile | None]], tell: Callable[[], RunningCrib], changed: ChangeSignal
 ) -> None:
     """Keep the file that ``opened`` yields up to date with the result of ``tell``, until cancelled.
 
@@ -427,7 +423,7 @@ async def keep_told(
             own = await anyio.to_thread.run_sync(files.enter_context, opened())
             while own is not None:
                 await anyio.to_thread.run_sync(_write, own, tell())
-                await pulse.next()
+                await changed.wait()
                 await anyio.sleep(_PAUSE_S)
             _log.info("nobody can be told of this process: there is no private folder for its file")
             await anyio.sleep_forever()

@@ -51,10 +51,10 @@ class Asked:
 class SessionHistory:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
-    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
-    scope of skills that its last request was in: to be told, not to be decided by. ``told_active`` are ids of skills of
-    which events say that they are active in it. ``asked`` are its last searches, the newest last, until a call has
-    settled what they teach; none where nothing is learnt.
+    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the scope
+    of skills of its last request, for reports only. ``reported_active`` are the ids of skills that events say are
+    active in it. ``asked`` are its last searches, the newest last, until a call has settled what they teach; none if
+    learning is disabled.
     """
 
     began: float = 0.0
@@ -64,7 +64,7 @@ class SessionHistory:
     failed: int = 0
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
-    told_active: frozenset[str] = frozenset()
+    reported_active: frozenset[str] = frozenset()
     asked: tuple[Asked, ...] = ()
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
@@ -110,7 +110,7 @@ class SentSkills(Recent[SentKey, tuple[int, int]]):
         self.unreported = Recent[str, Skill](_SENT_MAX)
 
 
-def confirmed() -> Recent[Approval, None]:
+def no_confirmations() -> Recent[Approval, None]:
     """Return room for what a person has allowed in a session, with nothing in it."""
     return Recent(_CONFIRMED_MAX)
 
@@ -147,7 +147,7 @@ class Session:
     confirmed: Recent[Approval, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
 
-    def begun_anew(self) -> "Session | None":
+    def restarted(self) -> "Session | None":
         """Return the session as if nothing had been done in it; None where it goes on with what was kept of another."""
         if isinstance(self.activations, StoredActivations):
             return None
@@ -175,7 +175,7 @@ _UNKNOWN = "This handle is not yours or has expired: skill_get returns a new one
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredScope:
     caller: Caller
     active: ActiveSkills
     sent: SentSkills
@@ -191,34 +191,34 @@ class SkillScopes:
     def __init__(self, now: Callable[[], float], lasts_s: float) -> None:
         self._now, self.lasts_s = now, lasts_s
         self._named = RecentOfEach[str, tuple[Caller, str | None], ActiveSkills](_NAMED_MAX)
-        self._kept = RecentOfEach[str, str, _Kept](_HANDLES_MAX)
+        self._stored = RecentOfEach[str, str, _StoredScope](_HANDLES_MAX)
 
     def named(self, caller: Caller, name: str | None) -> ActiveSkills:
         """Return what is active for a caller under an id of theirs; None: in this process, which has no other."""
         return self._named[caller.principal].get((caller, name), ActiveSkills)
 
-    def unnamed(self) -> ActiveSkills:
+    def temporary(self) -> ActiveSkills:
         """Return a scope that ends with the request, unless it is kept."""
         return ActiveSkills(secrets.token_urlsafe(HANDLE_BYTES))
 
-    def take_up(self, session: Session, handle: str) -> None:
+    def resume(self, session: Session, handle: str) -> None:
         """Have a session go on in the scope of a handle.
 
         Raises:
             BadRequest: no such handle of this caller, now.
 
         """
-        own = self._kept[session.caller.principal]
+        own = self._stored[session.caller.principal]
         if handle not in own or (kept := own[handle]).caller != session.caller or kept.expires <= self._now():
             raise BadRequest(_UNKNOWN)
         kept.expires = self._now() + self.lasts_s
         session.skills, session.sent_skills = kept.active, kept.sent
         session.history.scope = kept.active
 
-    def keep(self, session: Session) -> None:
+    def store(self, session: Session) -> None:
         """Keep the scope of a session by its handle, with what it was sent, where it has one and has skills active."""
         active = session.skills
         if active.handle and active.skills:
             expires = self._now() + self.lasts_s
-            kept = _Kept(session.caller, active, session.sent_skills, expires)
-            self._kept[session.caller.principal][active.handle] = kept
+            kept = _StoredScope(session.caller, active, session.sent_skills, expires)
+            self._stored[session.caller.principal][active.handle] = kept

@@ -150,11 +150,11 @@ class Greeter:
         """Return the client's answers up to its first list: questions, each with its outcome."""
         method, params = self._question
         answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, told)}]]
-        anew = session.begun_anew()
+        anew = session.restarted()
         if anew is None:
             return answers
         server_info = as_object(self._result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
-        listed = list_result(await self._parts.listing.of(anew), server_info)
+        listed = list_result(await self._parts.listing.definitions(anew), server_info)
         return [*answers, [["tools/list", params if envelope_of(params) else {}], {"result": listed}]]
 
     async def _skill_inputs(self, session: Session) -> SkillInputs | None:

@@ -41,14 +41,14 @@ class Listing:
         self._digested: tuple[list[JsonObject], list[tuple[str, str]]] | None = None
         self._digest = ""
 
-    async def of(self, session: Session) -> list[JsonObject]:
+    async def definitions(self, session: Session) -> list[JsonObject]:
         """Return the definitions in a session's ``tools/list``."""
         downstream_tools = await self._tool_use_cases.list_tools(session)
         return [*self._builtins.shown_to(session), *downstream_tools]
 
-    async def given_to(self, session: Session) -> list[JsonObject]:
+    async def list_for(self, session: Session) -> list[JsonObject]:
         """Return the same for a session that has requested it, and emit an event about it."""
-        tools = await self.of(session)
+        tools = await self.definitions(session)
         own = self._builtins.shown_to(session)
         marks = self._tool_use_cases.gate.marks(session, self._tool_use_cases.indexer.current())
         if self._digested != (own, marks):

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +33,7 @@ from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
+from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import failure
 from toolcrib.gateway.tools import ToolUseCases
@@ -108,7 +109,7 @@ class _Bound:
             del self.loads[owner]
 
 
-class Taken:
+class CountedCall:
     """One call, counted during the block. A class rather than a generator, because every call passes here."""
 
     __slots__ = ("_owners", "_size")
@@ -142,7 +143,7 @@ class PendingCalls:
             ("pending_calls_per_principal", "pending_bytes_per_principal"),
         )
 
-    def taken(self, session: Session, arguments: JsonObject) -> Taken:
+    def counted(self, session: Session, arguments: JsonObject) -> CountedCall:
         """Return a context manager that counts one call while it is under way.
 
         Raises:
@@ -153,7 +154,7 @@ class PendingCalls:
         owners = ((self._of_session, session.label), (self._of_principal, session.caller.principal))
         for bound, owner in owners:
             bound.refuse_more(owner, size)
-        return Taken(owners, size)
+        return CountedCall(owners, size)
 
 
 _log = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class WireParts:
     """The dependencies of request handling. ``methods`` are those besides tools; ``logs``: servers may send logs.
 
     ``updates`` holds subscriptions to resources, and ``tasks`` own work that continues after a request: both outlive a
-    config. ``answered`` is called after each request.
+    config. ``changed`` is signalled after each request.
     """
 
     tool_use_cases: ToolUseCases
@@ -187,7 +188,7 @@ class WireParts:
     resumable: ResumableRequests
     tasks: TaskGroup
     events: EventLog
-    answered: Callable[[], None]
+    changed: ChangeSignal
 
 
 class Wire:
@@ -201,7 +202,7 @@ class Wire:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self.instructions = parts.instructions
         self.listing = parts.greeting.listing
-        self._hosts, self._tasks, self._answered = parts.hosts, parts.tasks, parts.answered
+        self._hosts, self._tasks, self._changed = parts.hosts, parts.tasks, parts.changed
         self._resumable = parts.resumable
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
@@ -251,7 +252,7 @@ class Wire:
             return await self._answer(context, call_next)
         finally:
             self.under_way -= 1
-            self._answered()
+            self._changed.event.set()
 
     async def _answer(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request, with errors that disclose nothing internal."""
@@ -320,7 +321,7 @@ class Wire:
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.resolve(context)
-        return list_result(await self.listing.given_to(session), self._server_info(context))
+        return list_result(await self.listing.list_for(session), self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
@@ -333,7 +334,7 @@ class Wire:
         request, given = await self._sessions.request(context), as_object(arguments)
         result: JsonObject | None = None
         try:
-            with self._pending.taken(request.session, given), ended_without(client_of(context.request), self._tasks):
+            with self._pending.counted(request.session, given), ended_without(client_of(context.request), self._tasks):
                 result = await self._resumable.run(request, partial(self._called, name, given))
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
@@ -348,8 +349,8 @@ class Wire:
         """Return a server's answer to a request other than a tool call; it counts as in progress like a call."""
         with closing(answer):
             session = await self._sessions.resolve(context)
-            taken = self._pending.taken(session, as_object(context.params))
-            with taken, ended_without(client_of(context.request), self._tasks):
+            counted = self._pending.counted(session, as_object(context.params))
+            with counted, ended_without(client_of(context.request), self._tasks):
                 return await answer
         raise MCPError(code=types.INTERNAL_ERROR, message=_GONE)
 

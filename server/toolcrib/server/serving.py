@@ -37,7 +37,7 @@ from toolcrib.gateway.composition import (
     report_state,
     scanning,
 )
-from toolcrib.gateway.instances import Moment, Pulse
+from toolcrib.gateway.instances import ChangeSignal, Moment
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.offline import Known, open_catalog, open_decisions, teller
 from toolcrib.gateway.results import ResultPages
@@ -104,7 +104,7 @@ class _Reports:
         self._jitter, self._suspended_calls, self._logins = jitter, SuspendedCalls(limits), logins
         self._unsaid: list[str] = []
         self._has_begun = False
-        self.pulse = Pulse()
+        self.changed = ChangeSignal()
 
     def surroundings(self, settings: Settings, hosts: ClientProfiles, kinds: frozenset[OfferKind]) -> Surroundings:
         """Return what servers have around them; ``kinds`` are asked for besides tools."""
@@ -157,7 +157,7 @@ class _Reports:
         """Record a server's state."""
         if server in self.world.settings.servers:
             report_state(self.world.known, server, status)
-            self.pulse.beat()
+            self.changed.event.set()
 
     def use(self, world: World) -> None:
         """Report to another world from now on; the first is told what was to be said before there was any."""
@@ -223,9 +223,9 @@ class Serving:
         return self._reports.world.settings
 
     @property
-    def pulse(self) -> Pulse:
-        """What beats where something has changed in what :attr:`moment` tells."""
-        return self._reports.pulse
+    def changed(self) -> ChangeSignal:
+        """Signalled when something has changed in what :attr:`moment` returns."""
+        return self._reports.changed
 
     @property
     def moment(self) -> Moment:
@@ -260,7 +260,7 @@ class Serving:
                 failure = str(innermost(failures))
             loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
             self._loaded = loaded
-            self.pulse.beat()
+            self.changed.event.set()
             known = self._reports.world.known
             known.events.emit(ConfigReloaded(ok=not failure, reason=failure, unchanged=fixed))
             await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
@@ -307,7 +307,7 @@ class Serving:
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
                 at = SkillRuntime(
-                    deadline, hosts.has_one_client, lasting.fleet.has_failed, lasting.sessions.scopes.keep
+                    deadline, hosts.has_one_client, lasting.fleet.has_failed, lasting.sessions.scopes.store
                 )
                 opening = opened(partial(open_known_skills, settings, known, outside, at))
                 skill_use_cases = await stack.enter_async_context(opening)
@@ -363,7 +363,7 @@ class Serving:
             resumable=cases.resumable,
             tasks=self._lasting.tasks,
             events=known.events,
-            answered=self.pulse.beat,
+            changed=self.changed,
         )
 
     async def _list_what_is_old(self) -> Never:
@@ -386,7 +386,7 @@ async def open_server(settings: Settings, hosts: ClientProfiles, outside: Outsid
         stack.callback(tasks.cancel_scope.cancel)
         fleet = await stack.enter_async_context(open_fleet({}, {}, reports.surroundings(settings, hosts, frozenset())))
         kept = SharedActivations(state.sessions, outside.lasting_clock)
-        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
+        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.changed, outside.clock)
         sessions = Sessions(settings, hosts, parts)
         result_pages = ResultPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, result_pages, fleet, ResourceUpdates(sessions, tasks), tasks)

@@ -23,6 +23,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings, needs_scopes
 from toolcrib.downstream.suspended import ANSWERS, SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
+from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.policy.activations import (
     Activations,
@@ -35,7 +36,7 @@ from toolcrib.policy.activations import (
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
-from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, SkillScopes, confirmed, local_caller
+from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, SkillScopes, local_caller, no_confirmations
 from toolcrib.policy.state import Approval
 
 STATE, KEY = "state", "toolcrib.client"
@@ -148,14 +149,14 @@ class SessionParts:
     """The dependencies of sessions. ``follower`` is notified when one that has a connection begins, and when it ends.
 
     ``clock`` returns seconds since the epoch. ``pid`` is this process's id, which distinguishes its sessions in a
-    shared file of events. ``changed`` is called when one has ended. ``monotonic`` is a monotonic clock.
+    shared file of events. ``changed`` is signalled when one has ended. ``monotonic`` is a monotonic clock.
     """
 
     kept: SharedActivations
     follower: SessionFollower
     clock: Callable[[], float]
     pid: int
-    changed: Callable[[], None]
+    changed: ChangeSignal
     monotonic: Callable[[], float]
 
 
@@ -253,7 +254,7 @@ class Sessions:
                 capabilities=_declared(context),
                 history=self._history(),
             )
-            session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
+            session.confirmed = no_confirmations() if session_id is None else self._confirmed_by(caller, context)
             if kept is not None:
                 session.skills = kept.skills
             self._follower.expect(session)
@@ -286,14 +287,14 @@ class Sessions:
         named = self._named(context)
         if self._hosts.has_one_client or named:
             return self.scopes.named(caller, named)
-        return self.scopes.unnamed() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
+        return self.scopes.temporary() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return a sessionless caller's earlier confirmations, if its requests can be related; else None."""
         named = self._named(context)
         if not (self._hosts.has_one_client or named):
             return None
-        return self._confirmed[caller.principal].get((caller, named), confirmed)
+        return self._confirmed[caller.principal].get((caller, named), no_confirmations)
 
     def keeping_nothing(self) -> Session:
         """Return a sessionless session for the current caller, which stores nothing."""
@@ -330,7 +331,7 @@ class Sessions:
     def _forget(self, connection: Connection) -> None:
         for connected in self._by_connection.pop(connection).values():
             self._follower.end_session(connected.session)
-        self._changed()
+        self._changed.event.set()
 
     def _label(self, caller: Caller, client: str) -> str:
         """Return the label of a new session for events: principal, process id, number, and client name if any.

@@ -172,8 +172,8 @@ class SkillTools:
 
     def _emit_activated(self, session: Session, catalog: Catalog) -> None:
         # A session that resumes what another one activated emits events too: these identify sessions by label.
-        known, allowed = session.history.told_active, self._gate.allowed(session, catalog)
-        session.history.told_active = frozenset(each.id for each in session.skills.skills)
+        known, allowed = session.history.reported_active, self._gate.allowed(session, catalog)
+        session.history.reported_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
             if each.id not in known:
                 spellings = (*self._bindings.settings_of(each).tools, *each.tools)
@@ -182,7 +182,7 @@ class SkillTools:
 
     def _emit_deactivated(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
         for each in gone:
-            session.history.told_active -= {each.id}
+            session.history.reported_active -= {each.id}
             self._events.emit(SkillDeactivated(each.label, reason), session=session.label)
 
     def _joining(self, skills: Iterable[LoadedSkill]) -> list[Activate]:

@@ -70,7 +70,7 @@ class Builtins:
 
         """
         tool, session = self.tools[name], request.session
-        arguments = self._handles.taken(session, name, arguments)
+        arguments = self._handles.remove_from(session, name, arguments)
         active = session.skills.skills
         answer = await tool.run(request, checked(tool.arguments, arguments))
         if self._gate.shows_otherwise(session, self._indexer.current(), active):

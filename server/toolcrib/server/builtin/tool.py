@@ -71,7 +71,7 @@ class Handles:
         schema = definition["inputSchema"]
         return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _PARAMETER}}}
 
-    def taken(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
+    def remove_from(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
         """Switch the session to the scope of the handle in the arguments, if any; return the arguments without it.
 
         Raises:
@@ -83,7 +83,7 @@ class Handles:
         handle = arguments[HANDLE]
         if not isinstance(handle, str):
             raise BadRequest(f"'{HANDLE}' must be a text.")
-        self._scopes.take_up(session, handle)
+        self._scopes.resume(session, handle)
         return {key: value for key, value in arguments.items() if key != HANDLE}
 
     def _takes(self, session: Session, name: str) -> bool:
