@@ -15,10 +15,14 @@ from mcp.server import Server, ServerRequestContext
 
 from fakes.menu import tool
 from online import Online, online
-from toolcrib.base.model import JsonObject
+from toolcrib.base.model import Caller, JsonObject
 from toolcrib.config.schema import HttpSection, LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.downstream import relays as downstream
 from toolcrib.downstream.relays import Relays
+from toolcrib.policy.activations import NoActivations
+from toolcrib.policy.requests import Request
+from toolcrib.policy.sessions import Session
 from toolcrib.server.http import bind, serve_http, url_of
 from worlds import Call, Client, MemoryServer, text, until
 
@@ -243,25 +247,26 @@ STEPS = st.lists(
 )
 
 
-class Someone:
-    """A caller that notes what it is asked and told."""
+class Someone(Request):
+    """A request of a caller that notes what it is asked and told."""
 
-    lasting = is_live = True
-    log_level = None
+    lasting = can_ask_now = True
 
     def __init__(self, session: str, heard: list[tuple[str, str]]) -> None:
-        self.session = self.principal = session
-        self.capabilities: JsonObject = {"elicitation": {}}
+        capabilities: JsonObject = {"elicitation": {}}
+        super().__init__(
+            Session(session, Caller(session), NoActivations(), growing=False, lasting=True, capabilities=capabilities)
+        )
         self._heard = heard
 
-    async def ask(self, _method: str, params: JsonObject) -> JsonObject:
-        self._heard.append((self.session, params["message"]))
+    async def ask(self, _method: str, params: JsonObject, /) -> JsonObject:
+        self._heard.append((self.session.label, params["message"]))
         return {"action": "decline"}
 
-    async def tell(self, _method: str, params: JsonObject) -> None:
-        self._heard.append((self.session, params["data"]))
+    async def notify(self, method: str, params: JsonObject) -> None:
+        self._heard.append((self.session.label, params["data"]))
 
-    def wants_log(self, _level: str) -> bool:
+    def wants_log(self, level: str) -> bool:
         return True
 
 
@@ -277,18 +282,18 @@ async def test_whatever_happens_in_whatever_order_no_question_and_no_log_reaches
 
     for step, number in steps:
         if step == "call":
-            line = relays.line(Someone(str(number), heard))
-            line.__enter__().is_sent = True
-            open_calls.append((str(number), line))
+            call = downstream.Call(relays, Someone(str(number), heard), "tools/call", {}, "feed")
+            call.__enter__().is_sent = True
+            open_calls.append((str(number), call))
             worked_at.append(str(number))
         elif step in ("answer", "give up") and open_calls:
-            session, line = open_calls.pop(int(number) % len(open_calls))
+            session, call = open_calls.pop(int(number) % len(open_calls))
             if step == "answer":
-                line.__exit__(None, None, None)
+                call.__exit__(None, None, None)
                 worked_at.remove(session)
             else:
                 error = TimeoutError()
-                line.__exit__(TimeoutError, error, None)
+                call.__exit__(TimeoutError, error, None)
         elif step in ("ask", "log") and worked_at:
             owner = worked_at[int(number) % len(worked_at)]
             if step == "ask":
