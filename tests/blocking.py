@@ -33,7 +33,7 @@ ALLOWED = {
     "toolcrib.cli.login:_log_in_and_list": "one command of a person",
     "toolcrib.cli.login:logout": "one command of a person",
     "toolcrib.events.log:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",
-    "toolcrib.catalog.finding:ToolFinder._shown": "one read of the few rows that a quick search in memory has found",
+    "toolcrib.catalog.tool_search:ToolFinder._shown": "one read of the few rows that a quick search has found",
     "toolcrib.catalog.arguments:ArgumentChecks._read_schema": "one row, when a tool is called first, or is huge",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
     "toolcrib.downstream.process:Lifeline.ready": "likewise, once, with the first server",

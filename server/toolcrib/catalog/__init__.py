@@ -7,7 +7,6 @@ PUBLIC = (
     "denied_names",
     "evaluation",
     "failures",
-    "finding",
     "gate",
     "index",
     "indexing",

@@ -4,12 +4,16 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Permissions
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.name_detection import Place
 
 DENIED = "[denied]"
 MENTIONED_MAX = 5
@@ -229,19 +233,17 @@ class NameMasker:
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
-        from toolcrib.catalog.name_detection import instead_of, places  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
         named: dict[str, None] = {}
-        pieces: list[str] = []
-        at = 0
+        left: list[tuple[Place, str]] = []
         for place in places(text):
             word = text[place.start : place.end]
             reading = self._read(word, in_code=place.kind != "prose")
             named.update(dict.fromkeys(self._names.deferred(word) if place.kind == "alone" else reading.named))
             if reading.text != word:
-                pieces += [text[at : place.start], reading.text.replace(_GONE, instead_of(text, place))]
-                at = place.end
-        return "".join([*pieces, text[at:]]), tuple(named)[:MENTIONED_MAX]
+                left.append((place, reading.text))
+        return _replaced(text, left), tuple(named)[:MENTIONED_MAX]
 
     def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``names``, the entries of a skill's list of tools, that the reader may know of.
@@ -269,18 +271,12 @@ class NameMasker:
         """Return ``text`` with "another tool" for these names, in every spelling: as if such tools were denied."""
         if not names:
             return text
-        from toolcrib.catalog.name_detection import instead_of, places  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
-        words = _unknown(names)
-        pieces: list[str] = []
-        at = 0
-        for place in places(text):
-            word = text[place.start : place.end]
-            left = words.read(word, place.kind != "prose").text
-            if left != word:
-                pieces += [text[at : place.start], left.replace(_GONE, instead_of(text, place))]
-                at = place.end
-        return "".join([*pieces, text[at:]])
+        read = _unknown(names).read
+        return _replaced(
+            text, [(each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text)]
+        )
 
     def without(self, candidate: str, lost: frozenset[str] = frozenset()) -> str:
         """Return what is left of a candidate, in the form of ``places.candidates``, without denied names; or all of it.
@@ -315,6 +311,19 @@ def hint(names: Iterable[str]) -> str:
     if not named:
         return ""
     return f"If a tool named here is not listed, call it with toolcrib's tool_call, find it with tool_search: {named}"
+
+
+def _replaced(text: str, left: Iterable[tuple["Place", str]]) -> str:
+    """Return a text with what is left of the words at some places, in order; plain words replace removed names."""
+    from toolcrib.catalog.name_detection import instead_of  # noqa: PLC0415 - as above
+
+    pieces: list[str] = []
+    at = 0
+    for place, word in left:
+        if word != text[place.start : place.end]:
+            pieces += [text[at : place.start], word.replace(_GONE, instead_of(text, place))]
+            at = place.end
+    return "".join([*pieces, text[at:]])
 
 
 def _joined(readings: Iterable[_Reading]) -> _Reading:

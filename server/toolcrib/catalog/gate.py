@@ -10,10 +10,11 @@ from typing import Protocol
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
+from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.catalog.denied_names import NameMasker, NameMaskers
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.events.kinds import RefusalReason
 from toolcrib.policy.activations import Active
 from toolcrib.policy.rules import Permissions, Policy
@@ -314,3 +315,26 @@ class SkillToolStates:
             }
             for skill in session.skills.skills
         }
+
+
+_PURPOSE_MAX = 40
+"""Maximum length of the purpose of one server."""
+
+
+class ServerPurposes:
+    """Describes the available servers. Never in a downstream's words: these could instruct a model."""
+
+    def __init__(self, servers: Mapping[str, ServerSettings], gate: Gate) -> None:
+        self._servers, self._gate = servers, gate
+
+    def describe(self, servers: Sequence[str], session: Session, catalog: Catalog, room: int) -> str:
+        """Return servers with their purposes if they fit into ``room`` characters; else as many names as fit."""
+        described = [self._with_purpose(key, session, catalog) for key in servers]
+        return enumerated(described if len(", ".join(described)) <= room else servers, room)
+
+    def _with_purpose(self, server: str, session: Session, catalog: Catalog) -> str:
+        """Return a server with its purpose from the config, unless that names a tool that the caller may not use."""
+        purpose = one_line(self._servers[server].options.description)
+        if not purpose or self._gate.without_denied_names(session, purpose, catalog) != purpose:
+            return server
+        return f"{server} ({truncate(purpose, _PURPOSE_MAX)})"

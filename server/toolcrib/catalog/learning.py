@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 import anyio
 import anyio.to_thread
@@ -10,7 +10,6 @@ import anyio.to_thread
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import joined
-from toolcrib.catalog.tool_search import SearchAnswer
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
 from toolcrib.policy.sessions import Asked, Session
@@ -18,6 +17,9 @@ from toolcrib.policy.state import StoredVocabularies, Vocabularies, group_key, l
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.tool_search import SearchAnswer
 
 _SOON_S = 300.0
 """Maximum time from a search to a call that it may explain, in seconds."""
@@ -66,7 +68,7 @@ class Learning:
         self._work.set()  # another process may have added or deleted lessons
         return self._known.get(self._learner(session), NOTHING_LEARNT)
 
-    def record_search(self, session: Session, answer: SearchAnswer, told: str) -> None:
+    def record_search(self, session: Session, answer: "SearchAnswer", told: str) -> None:
         """Record a search. ``told`` is its query without what the caller may not know."""
         if not self._enabled:
             return

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from toolcrib.base.model import JsonObject
-    from toolcrib.catalog.finding import ToolFinder
     from toolcrib.catalog.gate import Gate
     from toolcrib.catalog.snapshot import Catalog
+    from toolcrib.catalog.tool_search import ToolFinder
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
     from toolcrib.gateway.status import Status

@@ -13,14 +13,13 @@ from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.failures import ServerFailures
-from toolcrib.catalog.finding import ToolFinder
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
 from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.offer_search import OfferGate, OfferTexts
 from toolcrib.catalog.offers import OfferIndex, OfferIndexer
-from toolcrib.catalog.tool_search import Searcher
+from toolcrib.catalog.tool_search import Searcher, ToolFinder
 from toolcrib.catalog.views import CatalogViews
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced

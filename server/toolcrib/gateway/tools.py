@@ -33,13 +33,12 @@ from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
-from toolcrib.catalog.finding import Detail, ServerPurposes, ToolFinder, refuse_blank
-from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange, Indexer
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.catalog.tool_search import SearchAnswer, SearchRequest
+from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, ToolFinder, refuse_blank
 from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.connection import Outdated

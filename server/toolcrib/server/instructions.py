@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
-from toolcrib.catalog.finding import ServerPurposes
+from toolcrib.catalog.gate import ServerPurposes
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
