@@ -42,6 +42,7 @@ class Bearer:
 
     def authorize(self, request: httpx2.Request) -> str:
         """Add the token to a request to the server, and return it; empty if there is none."""
+        # A server may redirect anywhere; the token is for its own origin only.
         if not self._header or origin_of(request.url) != self._origin:
             return ""
         request.headers["authorization"] = self._header
@@ -61,6 +62,7 @@ class Bearer:
                 return True
             self.challenge = challenge
             try:
+                # Another process may have renewed it since.
                 login = await self.entry.read()
                 if login.tokens is None and not self.is_machine:
                     self._take(login)
@@ -89,6 +91,7 @@ class Bearer:
         except LoginRefused as error:
             if self.is_machine:
                 raise LoginFailed(str(error)) from None
+            # Anything else may pass, and the login is still good then.
             if error.is_final:
                 await self.entry.forget_tokens()
                 self._header = ""

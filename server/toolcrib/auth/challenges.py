@@ -48,6 +48,7 @@ class Challenge:
         """
         if not scopes:
             return self
+        # Each once: a scope may be both configured and requested.
         wanted = dict.fromkeys([*scopes, *(self.scope.split() if self.wants_more else ())])
         found = _METADATA.search(self.header)
         metadata = (found[1] or found[2]) if found else ""

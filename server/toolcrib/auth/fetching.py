@@ -48,6 +48,7 @@ def is_shown(url: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Return whether a host, as written, is this machine, regardless of name resolution."""
+    # Not resolved: whoever controls the resolver could make any name local.
     if host.lower().rstrip(".") == _LOCAL:
         return True
     try:
@@ -151,6 +152,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
         addresses = await addresses_of(url)
         if reason := why_not_connected(addresses, allows_private=self._allows_private):
             raise LoginFailed(f"{shown} is not fetched: it {reason}")
+        # Connected by address, not by name: the name could resolve differently a second time.
         response = await self._sent(request, addresses[:_ADDRESSES_TRIED])
         try:
             return await _whole(response, shown)
@@ -188,6 +190,7 @@ async def open_fetcher(*, allows_private: bool) -> AsyncGenerator[Fetcher]:
 
 
 def _client(allows_private: bool) -> httpx2.AsyncClient:  # noqa: FBT001 - called by position, through a thread
+    # No connection is kept: each is to an address that was checked for its own request.
     limits = httpx2.Limits(max_connections=4, max_keepalive_connections=0)
     inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
     transport = _Guarded(inner, allows_private=allows_private)

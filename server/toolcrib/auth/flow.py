@@ -18,7 +18,7 @@ import httpx2
 from toolcrib.auth.bearers import Bearer
 from toolcrib.auth.challenges import Challenge, challenge_of
 from toolcrib.auth.fetching import FETCH_S, is_in_private_network, is_shown, open_fetcher
-from toolcrib.auth.oauth import Grant, Person, Run, auth_of, person_provider, server_address
+from toolcrib.auth.oauth import Grant, Run, auth_of, person_provider, server_address
 from toolcrib.auth.store import LoginEntry
 from toolcrib.base.errors import LoginFailed, ToolcribError
 from toolcrib.base.text import one_line, sanitize, truncate
@@ -40,9 +40,11 @@ def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
         LoginFailed: the authorization was denied.
 
     """
+    # The state ties the response to our request (RFC 6749, section 10.12); compared in constant time.
     if not state or not secrets.compare_digest(_parameter(query, "state").encode(), state.encode()):
         return None
     if error := _parameter(query, "error"):
+        # The page that the browser shows chose these words: they must not steer the terminal.
         said = truncate(one_line(sanitize(_parameter(query, "error_description"))), _TEXT_MAX)
         word = truncate(one_line(sanitize(error)), _TEXT_MAX)
         raise LoginFailed(f"the login was denied: {word}{f' ({said})' if said else ''}")
@@ -98,6 +100,7 @@ class Listener:
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
         """Handle one connection."""
+        # At most a few at once: any program of this machine may connect.
         async with stream, self._room:
             try:
                 with anyio.move_on_after(_HEAD_S):
@@ -117,6 +120,7 @@ class Listener:
         method, _, rest = first.partition(" ")
         path, _, query = rest.partition(" ")[0].partition("?")
         named = {name.strip().lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+        # The host is checked against DNS rebinding: another site's script could send the request.
         if method != "GET" or path != _PATH or named.get("host", "").lower() not in self._hosts:
             return "404 Not Found", "There is nothing here."
         if self._result is not None:
@@ -146,6 +150,7 @@ async def listening(*ports: int) -> AsyncGenerator[Listener]:
         LoginFailed: none of them is free.
 
     """
+    # The port of the registration first: a new one would need a new registration.
     for port in ports:
         try:
             listener = await anyio.create_tcp_listener(local_host=_HOST, local_port=port)
@@ -169,11 +174,7 @@ _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "toolcrib", "version": "0"},
-    },
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "toolcrib", "version": "0"}},
 }
 
 
@@ -208,6 +209,7 @@ async def request_challenge(server: ServerSettings, bearer: Bearer | None = None
         sent = bearer.authorize(request) if bearer else ""
         try:
             with anyio.fail_after(FETCH_S):
+                # Streamed, as the stream of an SSE server never ends.
                 response = await client.send(request, stream=True)
         except TimeoutError:
             raise LoginFailed(f"{target.public_url} did not answer within {FETCH_S:g} s") from None
@@ -217,6 +219,7 @@ async def request_challenge(server: ServerSettings, bearer: Bearer | None = None
         challenge = challenge_of(response)
         await response.aclose()
     if challenge is None:
+        # The server asks for nothing, so a challenge is made up for its network address.
         peer = challenge_of(httpx2.Response(HTTPStatus.UNAUTHORIZED, extensions=response.extensions))
         return peer or Challenge(HTTPStatus.UNAUTHORIZED), False
     if bearer and await bearer.renew(sent, challenge):
@@ -245,15 +248,23 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
         listening(*ports) as listener,
         open_fetcher(allows_private=await is_in_private_network(server_address(server), challenge.peer)) as fetcher,
     ):
-        provider = person_provider(server, entry, _PromptedLogin(listener, prompt).person)
+        prompted = _PromptedLogin(listener, prompt)
+        provider = person_provider(
+            server,
+            entry,
+            redirect_uri=listener.redirect_uri,
+            show=prompted.show,
+            answer=prompted.answer,
+            scope=prompt.scope,
+        )
         try:
-            driven: Grant | ToolcribError = await Run(provider, fetcher, registers=True).authorize(wanted)
+            grant: Grant | ToolcribError = await Run(provider, fetcher, registers=True).authorize(wanted)
         except ToolcribError as error:  # an error from inside the listener would be wrapped in a group
-            driven = error
-    if isinstance(driven, ToolcribError):
-        raise driven
-    await entry.note(account=driven.account, issuer=driven.issuer)
-    return driven
+            grant = error
+    if isinstance(grant, ToolcribError):
+        raise grant
+    await entry.note(account=grant.account, issuer=grant.issuer)
+    return grant
 
 
 class _PromptedLogin:
@@ -262,9 +273,9 @@ class _PromptedLogin:
     def __init__(self, listener: Listener, prompt: LoginPrompt) -> None:
         self._listener, self._prompt = listener, prompt
         self._address, self._until = "", math.inf
-        self.person = Person(listener.redirect_uri, self._show, self._answer, prompt.scope)
 
-    async def _show(self, address: str) -> None:
+    async def show(self, address: str) -> None:
+        """Show a person the authorization URL, from when on their time runs."""
         if not is_shown(address):
             raise LoginFailed("the authorization server names a URL that is not opened in a browser")
         self._address = address
@@ -272,7 +283,8 @@ class _PromptedLogin:
         self._until = anyio.current_time() + PERSON_S
         await self._in_time(partial(self._prompt.show, address, self._listener.redirect_uri))
 
-    async def _answer(self) -> AuthorizationCodeResult:
+    async def answer(self) -> AuthorizationCodeResult:
+        """Return the response, from the browser or entered by the person."""
         if self._prompt.paste is None:
             return await self._in_time(self._listener.answer)
         return await self._in_time(

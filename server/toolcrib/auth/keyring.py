@@ -121,6 +121,7 @@ def _within(work: Callable[[], Any]) -> Any:
         except Exception as error:  # barrier: libraries of a system raise anything
             failures.append(error)
 
+    # A daemon: a keyring that waits for a person must not keep the process from ending.
     thread = threading.Thread(target=run, name="keyring", daemon=True)
     thread.start()
     thread.join(_WAIT_S)

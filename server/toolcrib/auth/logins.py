@@ -33,6 +33,7 @@ class Logins:
         if not server.may_log_in:
             return None
         bearer = self._bearers.get(server.key)
+        # After a reload a key may stand for another server, which must not get this token.
         if bearer is None or bearer.server.target != server.target or bearer.server.options.auth != server.options.auth:
             bearer = self._bearers[server.key] = await anyio.to_thread.run_sync(self._new_bearer, server)
         await bearer.load()

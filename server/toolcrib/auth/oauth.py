@@ -86,6 +86,7 @@ class OAuthStorage:
             LoginFailed: there is no access token among them.
 
         """
+        # The SDK would store an empty token and send it.
         if not tokens.access_token:
             raise LoginFailed("the authorization server gave an empty token")
         if self._renews and (before := (await self._entry.read()).tokens):
@@ -103,6 +104,7 @@ class OAuthStorage:
         client = await self._entry.get_client_info()
         if client and self._redirect_uri and self._redirect_uri not in map(str, client.redirect_uris or ()):
             return None
+        # A registration is limited to its scope; a wider request needs a new one.
         if client and client.scope and not self._scope.issubset(client.scope.split()):
             return None
         return client
@@ -110,19 +112,6 @@ class OAuthStorage:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Remember a registration until there are tokens."""
         self._registration = client_info
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """The ways to reach a person: ``show`` is called with the URL to open, ``answer`` waits for the response.
-
-    ``scope`` is what the person requested.
-    """
-
-    redirect_uri: str
-    show: Callable[[str], Awaitable[None]]
-    answer: Callable[[], Awaitable[AuthorizationCodeResult]]
-    scope: str = ""
 
 
 class _ByPerson(OAuthClientProvider):
@@ -160,14 +149,25 @@ class _ByRefresh(OAuthClientProvider):
             raise LoginRefused("the authorization server has changed", is_final=False)
 
 
-def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -> OAuthClientProvider:
-    """Return the OAuth client for a person's login."""
+def person_provider(
+    server: ServerSettings,
+    entry: LoginEntry,
+    *,
+    redirect_uri: str,
+    show: Callable[[str], Awaitable[None]],
+    answer: Callable[[], Awaitable[AuthorizationCodeResult]],
+    scope: str = "",
+) -> OAuthClientProvider:
+    """Return the OAuth client for a person's login, who has requested ``scope``.
+
+    ``show`` is called with the URL to open, ``answer`` waits for the response at ``redirect_uri``.
+    """
     return _ByPerson(
         server_url=server_address(server),
-        client_metadata=_metadata(AnyUrl(person.redirect_uri)),
-        storage=OAuthStorage(server, entry, redirect_uri=person.redirect_uri, scope=person.scope, renews=False),
-        redirect_handler=person.show,
-        callback_handler=person.answer,
+        client_metadata=_metadata(AnyUrl(redirect_uri)),
+        storage=OAuthStorage(server, entry, redirect_uri=redirect_uri, scope=scope, renews=False),
+        redirect_handler=show,
+        callback_handler=answer,
         client_metadata_url=auth_of(server).client_metadata_url,
     )
 
@@ -212,10 +212,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
         algorithm = _algorithm(auth.private_key)
         jwt.encode({}, auth.private_key, algorithm)  # once here, where nobody waits for its imports
         signing = SignedJWTParameters(
-            issuer=auth.client_id,
-            subject=auth.client_id,
-            signing_key=auth.private_key,
-            signing_algorithm=algorithm,
+            issuer=auth.client_id, subject=auth.client_id, signing_key=auth.private_key, signing_algorithm=algorithm
         )
         return PrivateKeyJWTOAuthProvider(
             url, kept, auth.client_id, signing.create_assertion_provider(), scope=scope, issuer=auth.issuer
@@ -312,6 +309,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     if metadata is None or metadata.revocation_endpoint is None or context.client_info is None:
         return False
     choose_client_authentication(context)
+    # The refresh token first: revoking it may invalidate the other too (RFC 7009, section 2.1).
     tokens = {"refresh_token": login.tokens.refresh_token, "access_token": login.tokens.access_token}
     for kind, token in tokens.items():
         if token:
@@ -394,6 +392,7 @@ class Run:
         probe.headers.pop("authorization", None)
         outgoing = await flow.asend(challenge.response(probe))
         for _ in range(_REQUESTS_MAX):
+            # The flow ends by repeating the request that was refused, with the token in it.
             if outgoing is probe:
                 token = probe.headers.get("authorization", "").removeprefix("Bearer ")
                 return Grant(token, self._account, self._issuer())
@@ -404,10 +403,12 @@ class Run:
         raise LoginFailed("the authorization server leads from one address to the next")
 
     async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
+        # The only other POST registers a client, which a renewal has no reason to do.
         if request.method == "POST" and not _asks_for_token(request) and not self._registers:
             raise LoginRefused("the authorization server has changed", is_final=False)
         if request.method == "POST":
             require_known_endpoints(self._provider.context)
+        # A failure without a response must not be blamed on the one before.
         self._last = None
         response = self._last = await self._fetcher.fetch(request)
         if _asks_for_token(request):
@@ -506,9 +507,9 @@ async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challeng
         run = Run(provider, fetcher, registers=False)
         try:
             with anyio.fail_after(PREPARING_S):
-                driven = await run.authorize(challenge.asking_for(auth.scopes))
+                grant = await run.authorize(challenge.asking_for(auth.scopes))
         except TimeoutError:
             raise LoginFailed(f"its authorization server was not found within {PREPARING_S:g} s") from None
     if is_machine:
-        await entry.note(account=auth.client_id, issuer=driven.issuer)
-    return driven.token
+        await entry.note(account=auth.client_id, issuer=grant.issuer)
+    return grant.token

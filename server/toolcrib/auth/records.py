@@ -77,6 +77,7 @@ def decoded(text: str | bytes) -> Record:
 
 
 def _is_fact(name: str, value: Any) -> bool:
+    # json.loads accepts NaN, which no comparison of times survives.
     if isinstance(value, float) and not math.isfinite(value):
         return False
     return isinstance(value, _TYPES.get(name, str))

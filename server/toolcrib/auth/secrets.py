@@ -49,6 +49,7 @@ class SecretStore:
         is_in_keyring = self._keyring.is_usable()
         ending, other = (IN_KEYRING, _IN_FILE) if is_in_keyring else (_IN_FILE, IN_KEYRING)
         with _alone(self._file(name, ending)) as file:
+            # The keyring first: a file that names a secret which is not there would be an error at the next start.
             if is_in_keyring:
                 self._keyring.set(name, text)
             file.write(b"" if is_in_keyring else text.encode())

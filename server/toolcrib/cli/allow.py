@@ -103,6 +103,7 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
         return Approval(principal, "tool", tools[0].public_name, tools[0].fingerprint)
     visible, _cleaner = skill_use_cases.visible(session)
     has_skills = skill_use_cases.dependencies.settings.toolcrib.skills.enabled
+    # Tools first, as for an agent's call.
     skills = visible.find(name) if has_skills and not tools else ()
     if len(skills) == 1:
         return approval_of(principal, skills[0])

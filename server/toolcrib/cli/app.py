@@ -39,11 +39,7 @@ _COMMANDS = {
 _GROUPS = {"tools": "tools", "skills": "skills", "index": "index", "config": "config", "secret": "secret"}
 """Commands and groups of them by name, each with the module beside this one that has it, in the order of the help."""
 
-_RAW_ARGUMENTS: dict[str, Any] = {
-    "allow_extra_args": True,
-    "ignore_unknown_options": True,
-    "help_option_names": [],
-}
+_RAW_ARGUMENTS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """For commands that read their own arguments."""
 
 
@@ -62,6 +58,7 @@ def build(wanted: str = "") -> typer.Typer:
     app.callback()(_toolcrib)
     app.command(context_settings=_RAW_ARGUMENTS)(serve)
     app.command(context_settings=_RAW_ARGUMENTS)(demo)
+    # An unknown name gets all of them, so that Typer can suggest one.
     is_one = wanted in _COMMANDS or wanted in _GROUPS
     for name, place in _COMMANDS.items():
         if name == wanted or not is_one:

@@ -78,6 +78,7 @@ def _wrong(settings: "Settings") -> "Iterator[Problem]":
 
     clocks = Clocks()
     yield from inspect(settings)
+    # Names of tools are checked against the index only: a check starts no server.
     with open_index(settings, clocks) as index:
         yield from find_unmatched(settings, index, SchemaChecker(_CHECK_MS, clocks.clock))
 

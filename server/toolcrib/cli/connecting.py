@@ -120,8 +120,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 ClientArgument = Annotated[
-    str,
-    typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` lists those it finds."),
+    str, typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` lists those it finds.")
 ]
 
 
@@ -154,6 +153,7 @@ def connect(
         return
     target = target_file(config, user)
     command = [toolcrib_program(), "serve", *_config_words(config, target)]
+    # Planned before anything is asked, so that a file that cannot be edited fails first.
     planned = plan_connection(known, command, user, existing_document(target), replace=replace)
     if not target.exists():
         print_text(f"There is no config yet, so it will serve no server; `toolcrib init` makes {target}.", error=True)

@@ -56,6 +56,7 @@ async def _walk_through(folder: Path) -> None:
         async with _client(config) as client:
             print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
             before = await _show_list(client, "1. What an agent is shown at first:")
+            # Tools of servers have "__" in their names.
             _expect(not any("__" in name for name in before), f"only our own tools should be listed, not {before}")
             await _search(client)
             await _call(client, repository)

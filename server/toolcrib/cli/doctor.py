@@ -98,6 +98,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
             yield from _of_servers(settings, quiet=quiet)
         finally:
             listed.set()
+        # After the servers: trying them has listed those that never were.
         yield from _of_index(settings)
         yield from skills.result()
         yield from _of_surface(config, settings)
@@ -280,6 +281,7 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
     left_out = len(found.errors)
     text = f"{len(found.skills)} loaded, {len(found.withheld)} hidden, {left_out} left out"
     yield Finding("skills", "ok", text, "", {"loaded": len(found.skills), "hidden": len(found.withheld)})
+    # Hundreds of skills may be hidden for one reason.
     reasons = Counter(reason for _skill, reason in found.withheld)
     for reason, count in reasons.items():
         names = [skill.name for skill, why in found.withheld if why == reason]
@@ -325,6 +327,7 @@ def _try_clients(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[lis
 
     user, entries = user_environment(), dict[tuple[object, ...], "list[ConnectedEntry]"]()
     for entry in connected_entries(user):
+        # Clients mostly share one command, and each start takes a while.
         entries.setdefault((entry.command, *sorted(entry.env.items())), []).append(entry)
 
     def why_not(entry: "ConnectedEntry") -> str:

@@ -145,6 +145,7 @@ def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept
         Kept(folder, tuple(_files_below(folder))) for folder in running_folders(environ) if _is_apart(folder, roots)
     ]
     named = () if settings is None else (settings.cache_dir, settings.state_dir, settings.tool_cache_dir)
+    # Folders below the roots were listed with them.
     elsewhere = (folder for folder in named if _is_apart(folder, roots))
     found += [Kept(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere)]
     return [each for each in found if each.own or each.others]

@@ -41,6 +41,7 @@ def login(
     settings = load_settings(config)
     servers = _chosen_servers(settings, name, every=every)
     shown: list[JsonObject] = []
+    # One reader for all logins: a line typed too early belongs to the next one.
     typed = _Typed() if no_browser else None
     for server in servers:
         shown.append(_log_in_and_list(settings, server, _prompt(server.key, scope, typed), every=every))
@@ -179,8 +180,7 @@ def _prompt(name: str, scope: str, typed: _Typed | None) -> "LoginPrompt":
 async def _show_only(name: str, address: str, redirect_uri: str) -> None:
     print_text(f"To log in to {name}, open this URL in a browser on any machine:\n\n  {address}\n", error=True)
     print_text(
-        f"The browser then goes to {redirect_uri}…, where there may be no page: paste that whole URL here.",
-        error=True,
+        f"The browser then goes to {redirect_uri}…, where there may be no page: paste that whole URL here.", error=True
     )
 
 

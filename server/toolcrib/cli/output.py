@@ -41,6 +41,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return rows as lines of aligned columns under a heading; the last column is as wide as it is."""
     lines = [[one_line(cell) for cell in row] for row in (heading, *rows)]
+    # The last column stays unpadded: trailing spaces would wrap long lines.
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()

@@ -54,10 +54,10 @@ def remove(name: NameArgument, as_json: JsonOption = False) -> None:
 def _store() -> "SecretStore":
     from toolcrib.auth.keyring import SystemKeyring
     from toolcrib.auth.secrets import SecretStore
-    from toolcrib.config.paths import user_secrets_dir
+    from toolcrib.config.paths import SECRETS, user_data_root
 
     environ = dict(os.environ)
-    return SecretStore(user_secrets_dir(environ), SystemKeyring(), environ)
+    return SecretStore(user_data_root(environ) / SECRETS, SystemKeyring(), environ)
 
 
 def _read_secret(name: str) -> str:

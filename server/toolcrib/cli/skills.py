@@ -162,6 +162,7 @@ def relevant(
             raise
         # A hook that fails would keep the person's prompt from the host.
         print_text(f"toolcrib: {error}", error=True)
+        # An empty object is what every host takes for "nothing to add".
         print_json({})
         return
     if hook is not None:

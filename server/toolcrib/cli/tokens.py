@@ -100,6 +100,7 @@ class Recorded:
     def price(self, prices: Prices) -> int:
         """Return what stands in the session's context at its end: the list and the hits of its searches."""
         names = self.used if self.listed is None else self.listed
+        # Events name only some tools of a long list, and count the rest.
         others = max(0, self.count - len(prices.own) - len(names))
         return prices.of_list(names, others) + self.hits * HIT
 
@@ -146,6 +147,7 @@ def sessions_in(events: Iterable[JsonObject]) -> list[Recorded]:
     sessions: dict[str, Recorded] = {}
     for event in events:
         label = event.get("session")
+        # Commands of a person are no sessions of a model.
         if label in _OF_NOBODY or not isinstance(label, str):
             continue
         sessions.setdefault(label, Recorded(label, event["ts"])).note(event)

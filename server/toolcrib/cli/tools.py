@@ -123,11 +123,7 @@ def _list_line(tool: Tool, definition: JsonObject) -> str:
 
 
 @commands.command()
-def show(
-    name: ToolArgument,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def show(name: ToolArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show one tool as agents see it."""
 
     async def read(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
@@ -153,6 +149,7 @@ async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> li
 
 async def _show_progress(line: WaitingLine, progress: float, total: float | None, message: str | None) -> None:
     share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+    # Progress of the tool takes the place of the line about waiting.
     line.clear()
     print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
 

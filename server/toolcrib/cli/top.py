@@ -61,6 +61,7 @@ def whole_terminal() -> Generator[Terminal | None]:
     handlers = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
     try:
         sys.stdout.write(_ENTER)
+        # Not raw: ^C still sends its signal.
         tty.setcbreak(sys.stdin)
         yield Terminal()
     except KeyboardInterrupt:

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from toolcrib.clients.known import Client
 
 _SHOWN_MAX = 20
-_COMPLETIONS = (
-    ".bash_completions/toolcrib.sh",
-    ".zfunc/_toolcrib",
-    ".config/fish/completions/toolcrib.fish",
-)
+_COMPLETIONS = (".bash_completions/toolcrib.sh", ".zfunc/_toolcrib", ".config/fish/completions/toolcrib.fish")
 """What ``--install-completion`` writes, in the home directory; it also adds a line to the file of the shell."""
 
 
@@ -120,10 +116,12 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
     if failed:
         return [*failed, "No file was removed, because they contain what these clients had before."]
     try:
+        # Before the files, which alone name what is in the keyring.
         forget_in_keyring([file for each in left.kept for file in each.own], SystemKeyring())
     except StoreError as error:
         return [f"No file was removed, because they name entries in the keyring: {error}"]
     configs = [(file, file.parent) for file in (left.configs if everything else ())]
+    # Folders of shells stay: a file as its own root removes no folder.
     single = [*((file, file) for file in left.completions), *configs]
     for files, root in [*((each.own, each.root) for each in left.kept), *(((file,), root) for file, root in single)]:
         try:

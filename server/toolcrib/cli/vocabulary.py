@@ -115,6 +115,7 @@ def _names(known: "Known", learner: "Caller | None") -> set[str]:
     catalog = known.indexer.current()
     if learner is None:
         return {tool.public_name for tool in catalog.tools}
+    # A session of the learner, because the policy decides by caller.
     session = Session("command-line", learner, RunActivations(), growing=False)
     return {tool.public_name for tool in known.gate.allowed(session, catalog).tools}
 

@@ -46,6 +46,7 @@ class WaitingLine:
             await anyio.sleep(pause_s)
             now = anyio.current_time()
             under_way = fleet.listing
+            # All that were seen, since a server leaves the set once it is listed.
             every |= under_way
             text = (
                 listing_text(fleet.statuses(), under_way, len(every), now)

@@ -21,7 +21,7 @@ from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, RemoveMember, SetMember, apply_changes
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, Original, read_original, replace_file
-from toolcrib.config.paths import user_connections_dir
+from toolcrib.config.paths import CONNECTIONS, user_data_root
 
 ENTRY = "toolcrib"
 """The name of our entry in a client's file."""
@@ -208,7 +208,7 @@ class Records:
     """The records of one person."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._folder = user_connections_dir(environ)
+        self._folder = user_data_root(environ) / CONNECTIONS
 
     def load(self, client: str) -> Record | None:
         """Return the record of a client; None where it was not connected, or nothing can be made of what was kept."""

@@ -162,41 +162,20 @@ IS_TOOLCRIB = "starts toolcrib itself"
 _ADDRESSES = {"url": "", "uri": "http", "httpUrl": "http", "serverUrl": "http"}
 """Keys of an address, and the type that it has by its key."""
 _TYPES = {
-    "http": "http",
-    "streamablehttp": "http",
-    "remote": "http",
     "sse": "sse",
-    "stdio": "stdio",
-    "local": "stdio",
-    "custom": "stdio",
+    **dict.fromkeys(("http", "streamablehttp", "remote"), "http"),
+    **dict.fromkeys(("stdio", "local", "custom"), "stdio"),
 }
 _ENVIRONMENTS = ("env", "envs", "environment")
 _BUILT_IN = ("builtin", "platform", "frontend", "inline_python", "extension", "sdk", "ide")
 """Types of servers that are part of a client."""
-_READ = frozenset(
-    (
-        *_ADDRESSES,
-        *_ENVIRONMENTS,
-        *("command", "cmd", "args", "cwd", "headers", "type", "transport", "source", "name", "description", "disabled"),
-        *("enabled", "envFile", "env_vars", "env_keys", "http_headers", "env_http_headers", "bearer_token_env_var"),
-        *("requestOptions", "available_tools"),
-    )
+_READ = frozenset((*_ADDRESSES, *_ENVIRONMENTS)) | frozenset(
+    "command cmd args cwd headers type transport source name description disabled enabled envFile env_vars env_keys "
+    "http_headers env_http_headers bearer_token_env_var requestOptions available_tools".split()
 )
 _SILENT = frozenset(
-    (
-        *(
-            "autoApprove",
-            "alwaysAllow",
-            "trust",
-            "required",
-            "alwaysLoad",
-            "gallery",
-            "version",
-            "bundled",
-            "display_name",
-        ),
-        *("lastModified", "$schema", "tools", "default_tools_approval_mode", "supports_parallel_tool_calls", "remote"),
-    )
+    "autoApprove alwaysAllow trust required alwaysLoad gallery version bundled display_name lastModified $schema tools "
+    "default_tools_approval_mode supports_parallel_tool_calls remote".split()
 )
 """Keys that change nothing here: questions to the person, and how the client itself starts and shows a server."""
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.]*)\s*=\s*(?P<value>.*?)\s*\Z")

@@ -46,10 +46,7 @@ def _direct(server: FoundServer) -> FoundServer:
     bridge = None if server.read.lost else find_bridge(server.read.entry)
     if bridge is None:
         return server
-    notices = [
-        *server.read.notices,
-        "without mcp-remote, whose logins toolcrib cannot use: run `toolcrib login`",
-    ]
+    notices = [*server.read.notices, "without mcp-remote, whose logins toolcrib cannot use: run `toolcrib login`"]
     if bridge.unread:
         notices.append(f"ignored: {', '.join(bridge.unread)}")
     return replace(server, read=replace(server.read, entry=bridge.entry, notices=tuple(notices)))

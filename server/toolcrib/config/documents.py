@@ -19,10 +19,7 @@ FOREIGN_MAX_BYTES = 64 * 1024 * 1024
 SLOW_MAX_CHARACTERS = 256 * 1024
 """Longest YAML or JSON with comments: their parsers take about a second for every 100,000 characters."""
 
-_TEXT_OR_COMMENT = re.compile(
-    r"""//[^\n]*|/\*(?:[^*]|\*(?!/))*|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?""",
-    re.DOTALL,
-)
+_TEXT_OR_COMMENT = re.compile(r"""//[^\n]*|/\*(?:[^*]|\*(?!/))*|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?""", re.DOTALL)
 _IS_ABOUT_ESCAPES = re.compile(r"escape|hexa?dec")
 """What the parsers of YAML say of a backslash that begins no escape."""
 

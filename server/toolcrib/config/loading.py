@@ -1,7 +1,7 @@
 """From a config file on disk to :class:`~toolcrib.config.settings.Settings`, or to everything that is wrong with it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -104,8 +104,8 @@ def load(
     return Settings(
         source=source.name,
         config_path=source.path,
-        cache_dir=_cache_dir(section, source),
-        state_dir=_state_dir(section, source),
+        cache_dir=_directory(section.cache_dir, "TOOLCRIB_CACHE_DIR", user_cache_dir, source),
+        state_dir=_directory(section.state_dir, "TOOLCRIB_STATE_DIR", user_state_dir, source),
         toolcrib=section,
         servers=servers,
         place=_place(source),
@@ -249,21 +249,13 @@ def _place(source: _Source) -> Place:
     )
 
 
-def _cache_dir(section: ToolcribSection, source: _Source) -> Path:
-    if section.cache_dir is not None:
-        return Path(section.cache_dir)
-    return _named_dir("TOOLCRIB_CACHE_DIR", source) or user_cache_dir(source.environ, source.path)
-
-
-def _state_dir(section: ToolcribSection, source: _Source) -> Path:
-    if section.state_dir is not None:
-        return Path(section.state_dir)
-    return _named_dir("TOOLCRIB_STATE_DIR", source) or user_state_dir(source.environ, source.path)
-
-
-def _named_dir(variable: str, source: _Source) -> Path | None:
+def _directory(
+    configured: str | None, variable: str, default: Callable[[Mapping[str, str], Path | None], Path], source: _Source
+) -> Path:
+    if configured is not None:
+        return Path(configured)
     named = source.environ.get(variable)
-    return absolute(named, source.cwd, source.environ) if named else None
+    return absolute(named, source.cwd, source.environ) if named else default(source.environ, source.path)
 
 
 _FIXED = (

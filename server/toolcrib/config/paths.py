@@ -10,8 +10,11 @@ _APP = "toolcrib"
 USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 """Names looked for in the user's config directory, the first one there is used."""
 
-MODELS, RUNNING, CONNECTIONS, SECRETS = "models", "running", "connections", "secrets"
-"""Folders of ours beside those of configs: two in the cache directory, two in that of what cannot be made again."""
+MODELS, RUNNING = "models", "running"
+"""Folders below :func:`user_cache_root`, which all configs share: downloaded models, and what runs now."""
+
+CONNECTIONS, SECRETS = "connections", "secrets"
+"""Folders below :func:`user_data_root`, which all configs share: how clients' files were, and secrets."""
 
 TOKENS = "tokens"
 """The folder of what logins gave, in that of what was decided under one config."""
@@ -55,24 +58,9 @@ def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     return user_data_root(environ) / folder_of(config)
 
 
-def user_connections_dir(environ: Mapping[str, str]) -> Path:
-    """Return the directory that remembers which clients were connected, and how their files were before."""
-    return user_data_root(environ) / CONNECTIONS
-
-
-def user_secrets_dir(environ: Mapping[str, str]) -> Path:
-    """Return the directory of secrets that configs refer to; all configs of a person share it."""
-    return user_data_root(environ) / SECRETS
-
-
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
     return user_cache_root(environ) / MODELS / model
-
-
-def user_running_dir(environ: Mapping[str, str]) -> Path:
-    """Return the directory in which running processes tell of themselves, where the system has none for that."""
-    return user_cache_root(environ) / RUNNING
 
 
 def user_cache_root(environ: Mapping[str, str]) -> Path:

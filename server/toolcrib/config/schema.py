@@ -301,11 +301,7 @@ class SkillsDirectoryConfig(Section):
     """Maximum number of skills in it."""
     max_bytes: Count = 1200
     """Maximum size in bytes."""
-    include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = (
-        "name",
-        "title",
-        "trigger",
-    )
+    include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = ("name", "title", "trigger")
     """The fields shown of each skill."""
     selection_strategy: Literal["pinned_then_recent", "pinned_then_top"] = "pinned_then_recent"
     """Which skills are in it."""

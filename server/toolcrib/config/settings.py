@@ -45,11 +45,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
         "policy": section.policy.model_dump(),
         "tool_examples": section.tool_examples.model_dump(),
         "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],
-        "limits": [
-            section.limits.name_max,
-            section.limits.tools_per_server,
-            section.limits.definition_max_bytes,
-        ],
+        "limits": [section.limits.name_max, section.limits.tools_per_server, section.limits.definition_max_bytes],
     }
     if globs := scoped_globs(section):
         identity["scoped"] = globs

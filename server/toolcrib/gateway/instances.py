@@ -20,7 +20,7 @@ from toolcrib import __version__
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.catalog.gate import SkillTools
-from toolcrib.config.paths import user_running_dir
+from toolcrib.config.paths import RUNNING, user_cache_root
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Status
 from toolcrib.policy.sessions import Session
@@ -97,7 +97,7 @@ def running_folders(environ: Mapping[str, str]) -> list[Path]:
     """
     runtime = environ.get("XDG_RUNTIME_DIR") or (f"/run/user/{os.getuid()}" if sys.platform == "linux" else "")
     usual = [Path(runtime, _APP)] if Path(runtime).is_absolute() and Path(runtime).is_dir() else []
-    return [*usual, user_running_dir(environ)]
+    return [*usual, user_cache_root(environ) / RUNNING]
 
 
 def _locked_file(stack: ExitStack, folder: Path, pid: int) -> Path | None:
