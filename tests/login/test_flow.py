@@ -42,7 +42,7 @@ async def pasted_never(_address: str) -> flow.AuthorizationCodeResult:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "prompt",
     [LoginPrompt(shown), LoginPrompt(shown_for_ever), LoginPrompt(shown, pasted_never)],
     ids=["answer", "browser", "paste"],
 )
