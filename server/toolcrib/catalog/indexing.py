@@ -167,7 +167,7 @@ class Indexer:
                 return
             self._version, self.catalog = version, after
             self._generation = self._index.generation
-        self._tell(CatalogChange(None, before, after, None))
+        self._notify(CatalogChange(None, before, after, None))
         dropped = {tool.server for tool in before.tools} - {tool.server for tool in after.tools}
         if self._generation != generation or dropped:
             list_again(await anyio.to_thread.run_sync(self.unlisted))
@@ -206,7 +206,7 @@ class Indexer:
             if self._ready[server] is stored:
                 del self._ready[server]
             self.refused[server] = stored.refused
-            self._tell(CatalogChange(server, before, self.catalog, stored.rows))
+            self._notify(CatalogChange(server, before, self.catalog, stored.rows))
             before = self.catalog
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
@@ -228,7 +228,7 @@ class Indexer:
 
         return ingest(server, raw_tools, self._shaping)
 
-    def _tell(self, change: CatalogChange) -> None:
+    def _notify(self, change: CatalogChange) -> None:
         for on_change in self._on_change:
             on_change(change)
 

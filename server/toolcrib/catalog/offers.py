@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Never, Protocol, cast
+from typing import Any, Never, cast
 
 import anyio
 import anyio.to_thread
@@ -36,6 +36,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.states import Offered, RawList
 from toolcrib.policy.rules import Permissions, Policy
+from toolcrib.storage.rows import TEXTS, objects
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
 
 
@@ -80,25 +81,19 @@ class OfferList:
     denied: tuple[str, ...]
 
 
-class Named(Protocol):
-    """The names that a server gives an offer."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """Its URI, URI template or prompt name."""
-        ...
-
-
-def offer_of(server: str, kind: OfferKind, named: Named, name_max: int) -> Offer:
-    """Return the offer of a record; its public name has at most ``name_max`` characters."""
-    address = named.address
+def offer_of(
+    server: str,
+    kind: OfferKind,
+    name_max: int,
+    name: str,
+    address: str,
+    row: int = 0,
+    size: int = 0,
+    fingerprint: str = "",
+) -> Offer:
+    """Return an offer with its public name, of at most ``name_max`` characters, or its public URI."""
     public = public_name(server, address, name_max) if kind == "prompt" else public_uri(server, address)
-    return Offer(server, kind, named.name, address, public)
+    return Offer(server, kind, name, address, public, row, size, fingerprint)
 
 
 def names_of(offer: Offer) -> list[tuple[str, str]]:
@@ -246,20 +241,7 @@ def _public(offer: Offer) -> str:
     return offer.public
 
 
-_ROW = "key, server, kind, name, address, hash, size, id"
-
-
-@dataclass(frozen=True, slots=True)
-class OfferRow:
-    """A row of an offer, without its definition."""
-
-    server: str
-    kind: OfferKind
-    name: str
-    address: str
-    hash: str
-    size: int
-    id: int
+_REFUSED = objects(Refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +261,7 @@ class Known:
     that declare resource subscriptions, and completions.
     """
 
-    rows: tuple[OfferRow, ...] = ()
+    offers: tuple[Offer, ...] = ()
     lists: Mapping[tuple[str, OfferKind], KnownList] = field(default_factory=dict[tuple[str, OfferKind], KnownList])
     subscribes: frozenset[str] = frozenset()
     completes: frozenset[str] = frozenset()
@@ -318,30 +300,29 @@ class OfferIndex:
 
         self._store.change(replace, owed=f"offers of {server}")
 
-    def load(self, servers: Mapping[str, str]) -> Known:
+    def load(self, servers: Mapping[str, str], name_max: int) -> Known:
         """Return the index contents of these servers (key -> config fingerprint).
 
-        A list is omitted if it was read under another config, or if its rows are not those that were written.
+        A list is omitted if it was read under another config, or if its rows are not those that were written. Public
+        names have at most ``name_max`` characters.
         """
         with self._store.read() as connection, damaged_rows():
-            rows: defaultdict[tuple[str, str], list[tuple[str, OfferRow]]] = defaultdict(list)
-            for key, *values in connection.execute(f"SELECT {_ROW} FROM offers ORDER BY key"):  # noqa: S608 - own
-                row = OfferRow(*values)
-                rows[row.server, row.kind].append((key, row))
+            found: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
+            query = "SELECT server, kind, name, address, id, size, hash, key FROM offers ORDER BY key"
+            for row in connection.execute(query):
+                found[row[:2]].append(row[2:])
             known: dict[tuple[str, OfferKind], KnownList] = {}
-            trusted: list[OfferRow] = []
+            trusted: list[Offer] = []
             query = "SELECT server, kind, config_fingerprint, fingerprint, listed_at, refused, denied FROM offer_lists"
             for server, kind, config, fingerprint, listed_at, refused, denied in connection.execute(query):
-                found = rows[server, kind]
-                if servers.get(server) == config and fingerprint == _fingerprint(
-                    [(key, row.hash) for key, row in found]
-                ):
-                    trusted += [row for _, row in found]
-                    reasons = tuple(Refused(**each) for each in json.loads(refused))
-                    known[server, cast("OfferKind", kind)] = KnownList(listed_at, reasons, tuple(json.loads(denied)))
+                rows = found[server, kind]
+                # Only rows that are as written become offers: the others may have any values.
+                if servers.get(server) == config and fingerprint == _fingerprint([(row[-1], row[-2]) for row in rows]):
+                    trusted += [offer_of(server, kind, name_max, *row[:-1]) for row in rows]
+                    known[server, kind] = KnownList(listed_at, _REFUSED.decode(refused), TEXTS.decode(denied))
             flags = connection.execute("SELECT server, subscribes, completes FROM offer_servers").fetchall()
         return Known(
-            rows=tuple(trusted),
+            offers=tuple(trusted),
             lists=known,
             subscribes=frozenset(server for server, subscribes, _ in flags if subscribes),
             completes=frozenset(server for server, _, completes in flags if completes),
@@ -369,7 +350,7 @@ def _note(connection: sqlite3.Connection, server: str, listed: OfferList, config
     facts = (
         config_fingerprint,
         _fingerprint(connection.execute(query, (server, listed.kind)).fetchall()),
-        to_json([{"name": each.name, "reason": each.reason} for each in listed.refused]),
+        _REFUSED.encode(listed.refused),
         to_json(listed.denied),
     )
     query = "SELECT config_fingerprint, fingerprint, refused, denied FROM offer_lists WHERE server = ? AND kind = ?"
@@ -425,7 +406,8 @@ def ingest(server: str, kind: OfferKind, items: Iterable[Any], anyone: Permissio
         except DefinitionError as error:
             refused.append(Refused(_shown_name(item, position), str(error)))
             continue
-        if not anyone.permits_by(server, names_of(offer_of(server, kind, record, limits.name_max))):
+        offer = offer_of(server, kind, limits.name_max, record.name, record.address)
+        if not anyone.permits_by(server, names_of(offer)):
             denied[record.address if kind == "template" else uri_digest(record.address)] = None
         elif record.address in records:
             refused.append(Refused(_shown_name(item, position), "is listed more than once"))
@@ -618,7 +600,7 @@ class OfferIndexer:
         async with self._swap:
             before = self.catalog
             self.known, self.catalog = await anyio.to_thread.run_sync(self._store, server, offered)
-        self._tell(OffersChange(before, self.catalog))
+        self._notify(OffersChange(before, self.catalog))
 
     def schedule_reload(self) -> None:
         """Schedule a reload: another process has written to the index. Never waits; on the event loop."""
@@ -633,35 +615,31 @@ class OfferIndexer:
                 async with self._swap:
                     before = self.catalog
                     self.known, self.catalog = await anyio.to_thread.run_sync(self._snapshot)
-                self._tell(OffersChange(before, self.catalog))
+                self._notify(OffersChange(before, self.catalog))
             except StoreError as error:  # the known offers are served, and the next check tries again
                 _log.warning("resources and prompts could not be reloaded: %s %s", error, error.detail)
 
-    def _tell(self, change: OffersChange) -> None:
+    def _notify(self, change: OffersChange) -> None:
         for on_change in self._on_change:
             on_change(change)
 
     def _store(self, server: ServerSettings, offered: Offered) -> tuple[Known, OfferCatalog]:
-        lists = [self._taken(server.key, kind, raw) for kind, raw in offered.lists.items()]
+        lists = [self._ingested(server.key, kind, raw) for kind, raw in offered.lists.items()]
         flags = offered.subscribes, offered.completes
         fingerprint = self._fingerprints[server.key]
         self._index.replace(server.key, lists, flags, config_fingerprint=fingerprint, now=self._now())
         return self._snapshot()
 
-    def _taken(self, server: str, kind: OfferKind, raw: RawList) -> OfferList:
+    def _ingested(self, server: str, kind: OfferKind, raw: RawList) -> OfferList:
         taken = ingest(server, kind, raw.items, self._anyone, self._limits)
         if not raw.cut:
             return taken
         return OfferList(kind, taken.records, (*taken.refused, Refused(f"more {kind}s", raw.cut)), taken.denied)
 
     def _snapshot(self) -> tuple[Known, OfferCatalog]:
-        known = self._index.load(self._fingerprints)
-        offers = (self._offer(row) for row in known.rows if row.kind in self.kinds)
+        known = self._index.load(self._fingerprints, self._limits.name_max)
+        offers = (offer for offer in known.offers if offer.kind in self.kinds)
         return known, OfferCatalog(offers, self.catalog.generation + 1, _denied(known))
-
-    def _offer(self, row: OfferRow) -> Offer:
-        offer = offer_of(row.server, row.kind, row, self._limits.name_max)
-        return Offer(offer.server, offer.kind, offer.name, offer.address, offer.public, row.id, row.size, row.hash)
 
 
 def _denied(known: Known) -> Mapping[str, tuple[Iterable[str], Iterable[str]]]:
