@@ -5,8 +5,9 @@ Knows Python's syntax and which faults are worth making; never knows tests or wh
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _COMPARED: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -45,13 +46,25 @@ _Fault = tuple[ast.expr | ast.stmt, ast.AST | str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mutant:
-    """A fault: ``source[start:end]``, in bytes, which is ``before``, becomes ``after``. ``line`` counts from 1."""
+    """A fault: ``source[start:end]``, in bytes, which is ``before``, becomes ``after``. ``line`` counts from 1.
+
+    ``where`` is the function that it is in, with its class (``Relevance.rank``), or the name that is assigned outside
+    of any; ``nth`` tells it from others there that read the same. These two and the texts identify it wherever its
+    source is moved to.
+    """
 
     line: int
     start: int
     end: int
     before: str
     after: str
+    where: str
+    nth: int = 1
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        """What stays the same when lines above it, or its file, change."""
+        return self.where, " ".join(self.before.split()), " ".join(self.after.split()), self.nth
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with the fault."""
@@ -73,14 +86,44 @@ def mutants(source: bytes) -> list[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found: set[Mutant] = set()
-    for node, faulty in _faults(ast.parse(source)):
+    tree = ast.parse(source)
+    named = _names(tree)
+    for node, faulty in _faults(tree):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         before = source[start:end].decode()
         after = faulty if isinstance(faulty, str) else f"({ast.unparse(faulty)})"
         if after != before:
-            found.add(Mutant(node.lineno, start, end, before, after))
-    return sorted(found)
+            found.add(Mutant(node.lineno, start, end, before, after, named.get(id(node), "")))
+    return list(_numbered(sorted(found)))
+
+
+def _numbered(found: list[Mutant]) -> Iterator[Mutant]:
+    alike: Counter[tuple[str, str, str, int]] = Counter()
+    for mutant in found:
+        alike[mutant.identity] += 1
+        yield replace(mutant, nth=alike[mutant.identity])
+
+
+def _names(tree: ast.Module) -> dict[int, str]:
+    """Return by node's id what each node is in: a function with its class, else the name that is assigned."""
+    named: dict[int, str] = {}
+
+    def name(node: ast.AST, place: str, *, in_function: bool) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                place = f"{place}.{node.name}".lstrip(".")
+                in_function = in_function or not isinstance(node, ast.ClassDef)
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if not in_function:
+                place = f"{place}.{ast.unparse(target)}".lstrip(".")
+            case _:
+                pass
+        named[id(node)] = place
+        for child in ast.iter_child_nodes(node):
+            name(child, place, in_function=in_function)
+
+    name(tree, "", in_function=False)
+    return named
 
 
 def _faults(tree: ast.Module) -> Iterator[_Fault]:

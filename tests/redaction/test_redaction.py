@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from collections.abc import Sequence
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -42,6 +43,70 @@ def test_a_secret_is_masked_in_its_encoded_forms_too(secret: str):
 
 def test_a_secret_is_masked_in_json():
     assert Redactor(['a"b\u00fc']).clean(r'{"x": "a\"bü", "y": "a\"b\u00fc"}') == '{"x": "***", "y": "***"}'
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "???>>>?"])
+def test_a_secret_is_masked_in_base64_without_the_padding_too(secret: str):
+    clean = Redactor([secret]).clean
+    for encoded in (base64.b64encode, base64.urlsafe_b64encode):
+        written = encoded(secret.encode()).decode()
+        assert written.endswith("=")
+        assert clean(f"<{written.rstrip('=')}>") == "<***>"
+
+
+def test_a_secret_with_half_a_character_is_masked_like_any_other():
+    assert Redactor(["half \ud83d of it"]).clean("a half \ud83d of it, plain") == "a ***, plain"
+    learned = Learned()
+    learned.add(["half \ud83d of it"])
+    assert learned.clean("a half \ud83d of it, plain") == "a ***, plain"
+    masked = MaskedBytes(learned)
+    assert masked.feed("a half \ud83d of it.".encode(errors="surrogatepass")) == b"a ***."
+
+
+# Known secrets in JSON values
+
+
+@pytest.mark.parametrize("redactor", [Redactor(["hunter2"]), Redactor([], learned=Learned())])
+def test_of_a_json_value_only_the_secrets_change(redactor: Redactor):
+    redactor._learned.add(["hunter2"])
+    value = {"hunter2": ["a hunter2", 7, 1.5, True, None, {"b": "hunter2", "c": []}], "d": {}}
+    assert redactor.cleaned(value) == {"***": ["a ***", 7, 1.5, True, None, {"b": "***", "c": []}], "d": {}}
+
+
+def nested(depth: int, lists: Sequence[bool], innermost: object) -> object:
+    """Return a value inside so many lists and objects, in turn as ``lists`` says."""
+    value = innermost
+    for level in reversed(range(depth)):
+        value = [value] if lists[level % len(lists)] else {"a": value}
+    return value
+
+
+SHAPES = [(True,), (False,), (True, False)]
+
+
+@pytest.mark.parametrize("lists", SHAPES, ids=["lists", "objects", "both"])
+@pytest.mark.parametrize(("innermost", "left"), [(7, 7), (None, None), ("hunter2", "***"), ([], "***"), ({}, "***")])
+def test_what_is_nested_more_than_200_deep_is_masked_and_what_is_not_stays(
+    lists: Sequence[bool], innermost: object, left: object
+):
+    redactor = Redactor(["hunter2"])
+    assert redactor.cleaned(nested(200, lists, innermost)) == nested(200, lists, left)
+    assert redactor.cleaned(nested(201, lists, innermost)) == nested(200, lists, MASK)
+
+
+def test_where_there_are_no_secrets_a_json_value_stays_however_deep_it_is():
+    deep = nested(300, (True, False), "text")
+    assert Redactor([""]).cleaned(deep) is deep
+
+
+def test_secrets_given_and_learned_can_be_asked_about():
+    learned = Learned()
+    redactor = Redactor(["hunter2", "correct horse"], (), learned)
+    learned.add(["battery staple"])
+    assert redactor.knows(lambda secret: secret == "hunter2")
+    assert redactor.knows(lambda secret: "staple" in secret)
+    assert not redactor.knows(lambda secret: "hunter3" in secret)
+    assert not Redactor([""]).knows(lambda _secret: True)
 
 
 def test_without_secrets_nothing_changes():
@@ -87,6 +152,10 @@ def test_mail_addresses_are_replaced(email: str, around: str):
 @pytest.mark.parametrize("around", ["{}", "call {}, now", "({})", "tel:{}\n"])
 def test_phone_numbers_are_replaced(phone: str, around: str):
     assert redact_text(around.format(phone)) == around.format(PHONE)
+
+
+def test_a_number_is_fictional_only_where_it_is_as_long_as_those_of_north_america():
+    assert redact_text("+49 30 2555 0142 and +1 415 555 0142") == f"{PHONE} and +1 415 555 0142"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from toolcrib.base.redaction import EMAIL, PHONE, TOKEN
 REAL_SKILLS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev" / "corpus"
 """Skills of strangers, where they are at hand; they are no part of the project."""
 
+DIGITS = "12345678901234567890"
 ALPHANUMERIC = string.ascii_letters + string.digits
 AROUND = [
     "{}",
@@ -163,10 +164,22 @@ def test_every_one_of_many_made_up_secrets_leaves_every_place(make: Callable[[ra
         ("https://u:P4$$w*rd@db.io", f"https://u:{TOKEN}@db.io"),
         ("redis://:Pw1x@db.io", f"redis://:{TOKEN}@db.io"),
         ("https://db.io/?q=a&api_key=Ab12cd&page=2#top", f"https://db.io/?q=a&api_key={TOKEN}&page=2#top"),
+        (
+            "https://aB3dE6fG9haB3dE6@db.io https://u1B3dE6fG9haB3d@db.io",
+            f"https://{TOKEN}@db.io https://u1B3dE6fG9haB3d@db.io",
+        ),
+        ("https://aB3dE6fG9haB3dE6:x@db.io", f"https://{TOKEN}:x@db.io"),
+        (
+            '{"id":"abcdefghijklmnopqrstuv","token":"aB3dE6fG9haB3dE6fG9h"}',
+            f'{{"id":"abcdefghijklmnopqrstuv","token":"{TOKEN}"}}',
+        ),
         ("[a](https://db.io/?q=a&amp;token=Ab12cd).", f"[a](https://db.io/?q=a&amp;token={TOKEN})."),
         ("(see https://db.io/?sig=Ab12cd.)", f"(see https://db.io/?sig={TOKEN}.)"),
         ("'Authorization: Bearer Ab12cd34.'", f"'Authorization: Bearer {TOKEN}.'"),
         ("anna@corp.io,ben@corp.io", f"{EMAIL},{EMAIL}"),
+        ("https://db.io/?token=Ab12cd\u8bf7\u7528", f"https://db.io/?token={TOKEN}\u8bf7\u7528"),
+        # The value ends in the name of the next key.
+        (f"token=a1b2c3d4e5f6g7h8i9j0key=/{'z9y8' * 5} now", f"token={TOKEN}{TOKEN} now"),
         ("\u8054\u7cfbanna@corp.io\u5373\u53ef", f"\u8054\u7cfb{EMAIL}\u5373\u53ef"),
         ("\u7535\u8bdd+8613912345678\u3002", f"\u7535\u8bdd{PHONE}\u3002"),
         ("\u5f20\u4f1f@corp.io", EMAIL),
@@ -191,36 +204,72 @@ def test_a_private_key_that_is_cut_leaves_too_but_not_what_follows():
 # -- what stays ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "user@example.com, a@b.example.org, c@mail.test, d@x.invalid, e@x.localhost, f@y.example, g@printer.local",
-        "git clone git@github.com:owner/name.git, ssh://anna@host.io/x, sftp://anna.b:{pw}@host.io",
-        "PROJECT_NUMBER-compute@developer.gserviceaccount.com, name@PROJECT.iam.gserviceaccount.com",
-        "press@yourcompany.com, icon@2x.png, react@18.next, owner@odata.bind, @scope/package, @decorator, a @ b.co",
-        "https://user:password@db.corp.io/x postgres://postgres:postgres@db/x https://u:pw1@localhost/?token=abc123",
-        "https://${USER}:${PASS}@db.io https://<user>:<pass>@db.io http://u:YOUR_PASSWORD@db.io http://u:***@db.io",
-        "https://docs.corp.io/a?view=latest&lang=en&v=1.2.3 https://corp.io/models?library=tokenizers&sort=trending",
-        "https://a.io/?key=${KEY}&token=<token>&api_key=YOUR_KEY&sig=... https://a.io/?token=TOKEN&page_token=abc123",
-        "https://a.io/?sort_by=key&key=name&next_token=abc123 https://api.example.com/?api_key=abc123",
-        'api_key="your-api-key", token = secrets.token_urlsafe(32), key = results.get, API_SECRET_KEY=dev-secret-key',
-        'key="processed/batch_2024_counts_v2_final.csv", topologyKey: "kubernetes.io/hostname"',
-        "token: ${{ secrets.GITHUB_TOKEN_2_FOR_RELEASES }} password: <your-password-with-20-characters>",
-        "API_KEY=xxxxxxxxxxxxxxxxxxxxxxxx1A2b, TOKEN=YOUR_TOKEN_1a2B3c4D5e6F7g8H9, token = parse1Of2Tokens3And4Rest(x)",
-        "sk-xxxxxxxxxxxxxxxxxxxx1, ghp_xxxxxxxxxxxxxxxxxxxx1, sk-estimator-with-a-long-name, hf_transfer",
-        "Bearer ${TOKEN_1234}, Bearer <token-12345>, Bearer YOUR_TOKEN_123, bearer of news, Bearer eyJhbGciOiJIUzI1...",
-        "-----BEGIN PRIVATE" + " KEY-----\n...\n-----END PRIVATE" + " KEY-----",
-        "A file that begins with `-----BEGIN PRIVATE" + " KEY-----` is a key. Go on - carefully.",
-        "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUYx\n-----END CERTIFICATE-----",
-        "2026-11-20 10:00:00, 2026-11-20T10:00:00+0100, arXiv 2602.20156, 1.2.3.4, +1.23456789, +2026-11-20",
-        "123e4567-e89b-12d3-a456-426614174000, 1700000000, 12345678901234, 415-555-0123, +1 415 555 0100",
-        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        "```python\n    def f(key: str, token: str) -> None:\n\t\treturn key\n```\n",
-        "",
-    ],
-)
+LOOKALIKES = [
+    "user@example.com, a@b.example.org, c@mail.test, d@x.invalid, e@x.localhost, f@y.example, g@printer.local",
+    "git clone git@github.com:owner/name.git, ssh://anna@host.io/x, sftp://anna.b:{pw}@host.io",
+    "PROJECT_NUMBER-compute@developer.gserviceaccount.com, name@PROJECT.iam.gserviceaccount.com",
+    "press@yourcompany.com, icon@2x.png, react@18.next, owner@odata.bind, @scope/package, @decorator, a @ b.co",
+    "https://user:password@db.corp.io/x postgres://postgres:postgres@db/x https://u:pw1@localhost/?token=abc123",
+    "https://${USER}:${PASS}@db.io https://<user>:<pass>@db.io http://u:YOUR_PASSWORD@db.io http://u:***@db.io",
+    "https://anna:Pw1x5678@example.com https://aB3dE6fG9haB3dE6@a.test:8080/x https://anna.of.the.north@git.corp.io",
+    "https://docs.corp.io/a?view=latest&lang=en&v=1.2.3 https://corp.io/models?library=tokenizers&sort=trending",
+    "https://a.io/?key=${KEY}&token=<token>&api_key=YOUR_KEY&sig=... https://a.io/?token=TOKEN&page_token=abc123",
+    "https://a.io/?sort_by=key&key=name&next_token=abc123 https://api.example.com/?api_key=abc123",
+    'api_key="your-api-key", token = secrets.token_urlsafe(32), key = results.get, API_SECRET_KEY=dev-secret-key',
+    'key="processed/batch_2024_counts_v2_final.csv", topologyKey: "kubernetes.io/hostname"',
+    "token: ${{ secrets.GITHUB_TOKEN_2_FOR_RELEASES }} password: <your-password-with-20-characters>",
+    "API_KEY=xxxxxxxxxxxxxxxxxxxxxxxx1A2b, TOKEN=YOUR_TOKEN_1a2B3c4D5e6F7g8H9, token = parse1Of2Tokens3And4Rest(x)",
+    "sk-xxxxxxxxxxxxxxxxxxxx1, ghp_xxxxxxxxxxxxxxxxxxxx1, sk-estimator-with-a-long-name, hf_transfer",
+    "Bearer ${TOKEN_1234}, Bearer <token-12345>, Bearer YOUR_TOKEN_123, bearer of news, Bearer eyJhbGciOiJIUzI1...",
+    "Bearer authentication is for a bearer certificate",
+    "-----BEGIN PRIVATE" + " KEY-----\n...\n-----END PRIVATE" + " KEY-----",
+    "A file that begins with `-----BEGIN PRIVATE" + " KEY-----` is a key. Go on - carefully.",
+    "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUYx\n-----END CERTIFICATE-----",
+    "2026-11-20 10:00:00, 2026-11-20T10:00:00+0100, arXiv 2602.20156, 1.2.3.4, +1.23456789, +2026-11-20",
+    "123e4567-e89b-12d3-a456-426614174000, 1700000000, 12345678901234, 415-555-0123, +1 415 555 0100",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "```python\n    def f(key: str, token: str) -> None:\n\t\treturn key\n```\n",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
 def test_what_only_looks_like_a_secret_stays(text: str):
     assert redact_document(text) == text
+
+
+REAL = {
+    "a key": (f"xoxb-{DIGITS[:10]}", TOKEN),
+    "a bearer": (f"Bearer {DIGITS[:8]}", f"Bearer {TOKEN}"),
+    "an assignment": (f"token = {'aB3dE6fG9h' * 2}", f"token = {TOKEN}"),
+    "a short key": (f"sk-{DIGITS[:12]}abcd", TOKEN),
+}
+"""The shortest of some secrets, and what is left of each."""
+
+
+@pytest.mark.parametrize(
+    ("value", "goes"),
+    [
+        ("abcdefgh1ijklmno2pqrstuv", True),
+        ("abcdefgh1ijklmno2pqrstuvw", False),
+        ("aBcDeFgH1iJkLmNoPqRs", True),
+        ("aBcDeFgHiJkLmNoPqRs1", False),
+        ("aBcDeFgHiJkLmNoPqRsT", False),
+        ("a1b2c3d4e5f6g7h8i9j0", True),
+        ("a1b2c3d4e5f6g7h8i9j", False),
+    ],
+)
+def test_an_assigned_value_goes_that_is_long_and_changes_often_between_letters_and_digits(value: str, goes: bool):
+    secret, left = REAL["an assignment"]
+    assert redact_document(f"key = {value}, {secret}") == f"key = {TOKEN if goes else value}, {left}"
+
+
+@pytest.mark.parametrize("real", REAL)
+@pytest.mark.parametrize("text", LOOKALIKES)
+def test_what_only_looks_like_a_secret_stays_next_to_one_that_goes(text: str, real: str):
+    secret, left = REAL[real]
+    assert redact_document(f"{secret}\n\n{text}") == f"{left}\n\n{text}"
+    assert redact_document(f"{text}\n\n{secret}") == f"{text}\n\n{left}"
 
 
 @pytest.mark.parametrize("mask", [TOKEN, EMAIL, PHONE])
