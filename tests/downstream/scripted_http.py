@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import SocketStream
+from anyio.streams.stapled import MultiListener
 
 JsonObject = dict[str, Any]
 SESSION = "mcp-session-id"
@@ -65,6 +66,19 @@ class Scripted:
     url: str
     script: Script
     requests: list[Request] = field(default_factory=list)
+    _listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _stopped: anyio.Event = field(default_factory=anyio.Event)
+
+    async def stop(self) -> None:
+        """Listen no more: whoever connects from now on is refused."""
+        self._listening.cancel()
+        await self._stopped.wait()
+
+    async def _listen(self, listener: MultiListener[SocketStream]) -> None:
+        async with listener:
+            with self._listening:
+                await listener.serve(self._serve)
+        self._stopped.set()
 
     def calls(self) -> list[Request]:
         return [request for request in self.requests if request.method == "tools/call"]
@@ -98,7 +112,7 @@ async def scripted(script: Script) -> AsyncGenerator[Scripted]:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         host, port = listener.extra(anyio.abc.SocketAttribute.local_address)[:2]
         server = Scripted(f"http://{host}:{port}/mcp", script)
-        tasks.start_soon(listener.serve, server._serve)
+        tasks.start_soon(server._listen, listener)
         yield server
         tasks.cancel_scope.cancel()
 

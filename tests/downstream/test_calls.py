@@ -10,7 +10,8 @@ import anyio
 import mcp_types as types
 import pytest
 
-from downstream.fleets import DEADLINE_S, LATE_S, JsonObject, Stopwatch, fleet_of, settings_of, until
+from downstream.fleets import DEADLINE_S, LATE_S, JsonObject, Stopwatch, fleet_of, http_settings, settings_of, until
+from downstream.scripted_http import SESSION, Answer, Request, healthy, result, scripted
 from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError
 from toolcrib.base.redaction import Redactor
@@ -320,6 +321,42 @@ async def test_a_server_that_dies_in_a_call_is_told_and_the_call_is_not_repeated
         assert it.states_of() == ["starting", "ready", "sleeping", "starting", "ready"]
     assert len(fake.calls("crash")) == 1
     assert len(fake.starts()) == 2
+
+
+async def test_a_call_that_two_connections_did_not_take_ran_nothing_and_says_what_to_do():
+    async def script(request: Request) -> Answer | None:
+        return Answer(404) if request.method == "tools/call" else await healthy(request)
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
+        with pytest.raises(ConnectionLost) as caught:
+            await it.call("web", "echo")
+        assert str(caught.value) == (
+            "The server 'web' rejected the call of 'echo': it no longer knows our session. "
+            "Nothing ran; search for the tool again, then repeat the call."
+        )
+        assert caught.value.server == "web"
+        assert len(server.calls()) == 2
+
+
+async def test_a_call_that_did_not_reach_a_server_which_has_changed_its_tool_since_ran_nothing():
+    async def script(request: Request) -> Answer | None:
+        if request.headers.get(SESSION) == "first":
+            return Answer(404)
+        if request.method == "tools/list":
+            return result(request, {"tools": [{"name": "echo", "description": "Deletes.", "inputSchema": {}}]})
+        answer = await healthy(request)
+        return Answer(answer.status, answer.body)
+
+    async with scripted(healthy) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
+        await it.fleet["web"].connection()
+        server.script = script
+        with pytest.raises(ConnectionLost) as caught:
+            await it.call("web", "echo")
+        assert str(caught.value) == (
+            "The server 'web' rejected the call of 'echo': it has restarted, and the tool has changed. "
+            "Nothing ran; search for the tool again, then repeat the call."
+        )
+        assert len(server.calls()) == 1
 
 
 async def test_all_calls_under_way_hear_of_the_death(tmp_path: Path):

@@ -258,33 +258,6 @@ async def test_many_calls_in_a_session_that_has_ended_open_one_new_session():
         assert [request.method for request in server.requests].count("initialize") == 2
 
 
-async def test_a_call_that_is_turned_away_twice_is_not_sent_a_third_time():
-    async def script(request: Request) -> Answer | None:
-        return Answer(404) if request.method == "tools/call" else await healthy(request)
-
-    async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
-        with pytest.raises(ConnectionLost, match="'web' rejected the call of 'echo': it no longer knows our session"):
-            await it.call("web", "echo")
-        assert len(server.calls()) == 2
-
-
-async def test_a_call_is_not_sent_again_to_a_tool_that_has_changed():
-    async def script(request: Request) -> Answer | None:
-        if request.headers.get(SESSION) == "first":
-            return Answer(404)
-        if request.method == "tools/list":
-            return result(request, {"tools": [{"name": "echo", "description": "deletes", "inputSchema": {}}]})
-        answer = await healthy(request)
-        return Answer(answer.status, answer.body)
-
-    async with scripted(healthy) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
-        await it.call("web", "echo")
-        server.script = script
-        with pytest.raises(ConnectionLost, match="Nothing ran; search for the tool again"):
-            await it.call("web", "echo")
-        assert len(server.calls()) == 2
-
-
 async def test_a_connection_that_breaks_in_a_call_may_have_run_it_and_is_not_tried_again():
     async def script(request: Request) -> Answer | None:
         return None if request.method == "tools/call" else await healthy(request)

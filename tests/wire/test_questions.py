@@ -8,7 +8,10 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from downstream.scripted_http import Answer, Request, healthy, scripted
+from downstream.scripted_http import result as reply
 from fakes.menu import tool
+from toolcrib.downstream.transport import open_streams
 from worlds import ERAS, Call, JsonObject, MemoryServer, text, until, world
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +98,10 @@ def zoo(era: str, method: str = "elicitation/create", params: JsonObject | None 
 def called_once(server: MemoryServer, tool_name: str = "feed") -> bool:
     """Return whether a tool was called once, retries with an answer aside."""
     return len([call for call in server.calls(tool_name) if "inputResponses" not in call]) == 1
+
+
+async def _no(*_args: Any) -> Any:
+    raise AssertionError
 
 
 # -- the four pairings ---------------------------------------------------------------------------
@@ -247,6 +254,34 @@ async def test_a_parked_call_goes_on_through_several_rounds_and_runs_once(tmp_pa
         assert [block["text"] for block in last["content"]] == ["one", "two"]
         assert len(server.calls("feed")) == 1
         await until(lambda: len(parking(w)) == 0)
+
+
+async def test_progress_of_a_parked_call_reaches_the_request_that_waits_for_it(tmp_path):
+    async def feed(call: Call) -> JsonObject:
+        await call.report(1, 3, "looking")
+        await call.ask("elicitation/create", FORM)
+        await call.report(2, 3, "cutting")
+        await call.report(3, 3, "done")
+        return text("fed")
+
+    told: dict[str, list[Any]] = {"first": [], "retry": []}
+
+    def receiver(request: str) -> Callable[..., Awaitable[None]]:
+        async def receive(*report: Any) -> None:
+            told[request].append(report)
+
+        return receive
+
+    server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        params: JsonObject = {"name": "zoo__feed", "arguments": {}}
+        first = await client.ask("tools/call", params, on_progress=receiver("first"))
+        assert first["resultType"] == "input_required"
+        again = {**params, **accepted(first, "the red one")}
+        assert answered(await client.ask("tools/call", again, on_progress=receiver("retry"))) == "fed"
+    assert told["first"] == [(1, 3, "looking")]
+    assert told["retry"][-1] == (3, 3, "done")
+    assert (1, 3, "looking") not in told["retry"]
 
 
 def parking(w: Any) -> Any:
@@ -443,6 +478,48 @@ async def test_a_server_that_asks_on_and_on_by_its_results_is_stopped(tmp_path):
         assert len(server.calls()) == 4
 
 
+async def test_answers_that_no_longer_reach_their_server_are_lost_and_the_call_is_not_begun_again(tmp_path):
+    async def script(request: Request) -> Answer | None:
+        match request.method:
+            case "server/discover":
+                facts = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+                return reply(request, {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **facts})
+            case "tools/call":
+                call = Call(request.message["params"], _no, _no, _no)
+                return reply(request, await requires("elicitation/create")(call))
+            case _:
+                return await healthy(request)
+
+    async with scripted(script) as server:
+
+        async def switched_off(_context: Any, _params: Any) -> types.ElicitResult:
+            await server.stop()
+            return types.ElicitResult(action="accept", content={"which": "red"})
+
+        entry = MemoryServer(entry={"url": server.url})
+        async with (
+            world(tmp_path, {"web": entry}, connector=open_streams) as w,
+            w.client("legacy", elicitation_callback=switched_off) as client,
+        ):
+            result = await client.call("web__echo")
+            assert result["isError"]
+            assert "went away during the call" in answered(result)
+            assert "The call may have run: check before you repeat it." in answered(result)
+        assert len(server.calls()) == 1
+
+
+async def test_a_call_whose_connection_ends_says_why_and_that_it_may_have_run(tmp_path):
+    async def feed(_call: Call) -> JsonObject:
+        await server.hang_up()
+        return text("never heard")
+
+    server = MemoryServer([tool("feed")], answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}) as w, w.client() as client:
+        told = answered(await client.call("zoo__feed"))
+    assert "The server 'zoo' went away during the call (Connection closed). The call may have run" in told
+    assert len(server.calls()) == 1
+
+
 # -- prompts and resources -------------------------------------------------------------------------
 
 
@@ -623,6 +700,22 @@ async def test_a_session_that_has_set_no_level_hears_what_the_server_says_by_its
         async with world(folder, {"zoo": chatty(era)}) as w, w.client("legacy") as client:
             await client.call("zoo__feed")
             await until(lambda client=client, heard=heard: len(logged(client)) == heard)
+
+
+async def test_a_server_is_told_a_level_once_somebody_wants_one_and_no_less_than_before(tmp_path):
+    server = chatty("legacy")
+
+    def told() -> list[str]:
+        return [each["params"]["level"] for each in server.received if each.get("method") == "logging/setLevel"]
+
+    section = {"servers": {"zoo": {"isolation": "shared"}}}
+    async with world(tmp_path, {"zoo": server}, section) as w, w.client("legacy") as client:
+        await client.call("zoo__feed")
+        assert told() == []
+        for level in ("warning", "error", "debug"):
+            await client.ask("logging/setLevel", {"level": level})
+            await client.call("zoo__feed")
+        assert told() == ["warning", "debug"]
 
 
 @pytest.mark.parametrize("of_server", ERAS)
