@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
-from toolcrib.policy.rules import Permissions, Policy, VisibilityRule
+from toolcrib.config.schema import PolicySection
+from toolcrib.policy.rules import Permissions, Policy, VisibilityRule, policy_of
 
 RED = Caller("r", tenant_id="red", profile="p")
 BLUE = Caller("b", tenant_id="blue")
@@ -135,6 +136,162 @@ def test_the_bare_end_of_a_denied_name_is_a_denied_name_too(glob: str, name: str
     assert Permissions((), ["*"], [glob]).denies_name(name) is denied
 
 
+# -- servers and names, for whom something is decided before there is a tool -----------------------
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "may_have"),
+    [
+        (["*"], [], True),
+        (["*"], ["db.drop"], True),
+        (["*"], ["*.drop", "drop*"], True),
+        (["*"], ["gh.*"], True),
+        (["*"], ["*"], False),
+        (["*"], ["db.*"], False),
+        (["*"], ["db/*"], False),
+        (["*"], ["db:?*"], False),
+        (["*"], ["*__*"], False),
+        (["*"], ["d?__*"], False),
+        (["db.read"], [], True),
+        (["d*"], [], True),
+        (["*.read"], [], True),
+        (["gh.*", "db__*"], ["drop"], True),
+        (["gh.*"], [], False),
+        (["dbx.*"], [], False),
+        (["db.*"], ["db__*"], False),
+        ([], [], False),
+    ],
+)
+def test_a_server_may_have_tools_for_somebody_unless_all_of_them_are_denied_or_none_is_allowed(
+    allow: list[str], deny: list[str], may_have: bool
+):
+    policy = Policy(allow, deny)
+    assert policy.permissions(NOBODY).permits_some_of("db") is may_have
+    assert policy.anyone.permits_some_of("db") is may_have
+
+
+@pytest.mark.parametrize(
+    ("glob", "names"),
+    [
+        ("db.*", True),
+        ("db__*", True),
+        ("d*", True),
+        ("db.read", True),
+        ("d?.read", True),
+        ("*", False),
+        ("*.read", False),
+        ("?b.read", False),
+        ("gh.*", False),
+        ("dbx.read", False),
+    ],
+)
+def test_an_allow_names_a_server_by_what_stands_before_its_first_wildcard(glob: str, names: bool):
+    assert Policy(allow=["gh.read", glob]).permissions(NOBODY).names_server("db") is names
+    assert Policy(allow=[glob]).permissions(NOBODY).names_server("db") is names
+
+
+def test_of_what_has_several_names_a_deny_of_one_wins_and_an_allow_of_one_is_enough():
+    names = (("read", "db__read"), ("peek", "db__peek"))
+    assert Permissions((), ["db.peek"], []).permits_by("db", iter(names))
+    assert not Permissions((), ["db.poke"], []).permits_by("db", iter(names))
+    assert not Permissions((), ["*"], ["peek"]).permits_by("db", iter(names))
+    assert not Permissions((), ["*"], ["db__read"]).permits_by("db", iter(names))
+    assert Permissions((), ["*"], ["poke"]).permits_by("db", iter(names))
+    assert Permissions((), ["*"], ["peek"]).denies("db", iter(names))
+    assert not Permissions((), ["db.peek"], ["poke"]).denies("db", iter(names))
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "refused"),
+    [
+        (Policy(deny=["db.drop"]), "db__drop", True),
+        (Policy(deny=["drop"]), "db.drop", True),
+        (Policy(deny=["db.*"]), "db__anything", True),
+        (Policy(deny=["db.drop"]), "drop", True),
+        (Policy(deny=["gh__*_all"]), "gh__drop_all", True),
+        (Policy(allow=["db.read"]), "db__write", True),
+        (Policy(allow=["db.read"]), "db__read", False),
+        (Policy(deny=["drop"]), "db__read", False),
+        (Policy(), "db__drop", False),
+        (Policy(allow=["db.read"]), "ark__write", False),
+        (Policy(deny=["db.drop"]), "dropped", False),
+        (
+            Policy(allow=["db.read"], rules=[VisibilityRule({"tenant_id": ("red",)}, allow=("db.write",))]),
+            "db__write",
+            False,
+        ),
+        (Policy(rules=[VisibilityRule({"tenant_id": ("red",)}, deny=("db.write",))]), "db__write", False),
+    ],
+)
+def test_a_name_is_refused_to_everyone_that_no_caller_at_all_may_use_on_any_server(
+    policy: Policy, name: str, refused: bool
+):
+    assert policy.refuses_everyone(name, iter(["gh", "db"])) is refused
+
+
+@pytest.mark.parametrize(
+    ("glob", "name", "denied"),
+    [
+        ("drop", "drop", True),
+        ("db.drop", "drop", True),
+        ("db.drop", "db.drop", True),
+        ("db__drop_*", "drop_table", True),
+        ("*create*", "create_issue", True),
+        ("*create*", "createdAt", False),
+        ("*create*", "re-created", False),
+        ("drop", "dropped", False),
+        ("*", "a_b", False),
+        ("*__*", "a__b", False),
+        ("db.*", "a_b", False),
+        ("db__*", "db__a", True),
+    ],
+)
+def test_a_word_of_a_text_is_a_denied_name_where_a_deny_is_about_some_tools_that_may_be_called_so(
+    glob: str, name: str, denied: bool
+):
+    policy = Policy(deny=["other", glob], rules=[VisibilityRule({"tenant_id": ("red",)}, deny=("mine",))])
+    assert policy.names_denied(name) is denied
+    assert policy.permissions(RED).names_denied(name) is denied
+    assert not policy.names_denied("mine")
+    assert policy.permissions(RED).names_denied("mine")
+
+
+def test_what_anyone_may_use_is_told_from_what_any_caller_may_use():
+    rules = [VisibilityRule({"tenant_id": ("red",)}, deny=("x",)), VisibilityRule({"profile": ("p",)}, deny=("y",))]
+    policy = Policy(rules=rules)
+    callers = [NOBODY, BLUE, RED, Caller(tenant_id="red"), Caller(profile="p")]
+    assert len({policy.anyone.key, *(policy.permissions(caller).key for caller in callers)}) == 5
+
+
+def test_the_rules_about_a_caller_are_those_that_match_it():
+    about_red = VisibilityRule({"tenant_id": ("red",)}, deny=("x",))
+    about_blue = VisibilityRule({"tenant_id": ("blue",)}, allow=("y",))
+    about_all = VisibilityRule({}, deny=("z",))
+    policy = Policy(rules=[about_red, about_blue, about_all])
+    assert policy.rules_about(RED) == (about_red, about_all)
+    assert policy.rules_about(BLUE) == (about_blue, about_all)
+    assert policy.rules_about(NOBODY) == (about_all,)
+
+
+def test_the_policy_of_a_config_says_what_the_config_says():
+    section = PolicySection.model_validate(
+        {
+            "allow": ["db.*", "gh.*"],
+            "deny": ["drop"],
+            "visibility": [
+                {"when": {"tenant_id": ["red", "green"], "profile": "p"}, "allow": ["db.read"]},
+                {"when": {"project_id": "x"}, "deny": ["gh.write"]},
+            ],
+        }
+    )
+    policy = policy_of(section)
+    names = ("db.read", "db.drop", "gh.write", "ark.board")
+    assert [permits(policy, name) for name in names] == [True, False, True, False]
+    assert [permits(policy, name, RED) for name in names] == [True, False, False, False]
+    assert [permits(policy, name, Caller(project_id="x")) for name in names] == [True, False, False, False]
+    assert [permits(policy, name, Caller(tenant_id="green")) for name in names] == [True, False, True, False]
+
+
 # -- properties ----------------------------------------------------------------------------------
 
 GLOBS = st.sampled_from(["*", "a", "b", "s.a", "s.*", "t.*", "*.b", "t__a", "?", "s/b"])
@@ -185,3 +342,9 @@ def test_a_view_that_sees_all_permits_all_that_is_indexed(allow, deny, rules, ca
     policy = Policy(allow, deny, rules)
     if policy.permissions(caller).sees_all and policy.anyone.permits(*tool):
         assert policy.permissions(caller).permits(*tool)
+
+
+@given(SOME, SOME, RULES, CALLERS, TOOLS)
+def test_what_is_refused_to_a_caller_is_what_it_is_not_permitted(allow, deny, rules, caller, tool):
+    permissions = Policy(allow, deny, rules).permissions(caller)
+    assert permissions.refuses(*tool) is not permissions.permits(*tool)
