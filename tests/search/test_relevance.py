@@ -14,6 +14,7 @@ FIELDS = (Field(1, 0), Field(1, 0))
 
 UNKNOWN = [f"zz{one}{other}" for one in "qxyz" for other in "abcdefgh"]
 MEANT = {"create": ("make", "add"), "add": ("create",)}
+MANY_WORDS = "paint red green blue wall house door table chair".split()
 REPAIRED, SYNONYM, BESIDE = 0.7, 0.4, 0.35
 COVERAGE, NAME_COVERAGE = 0.75, 0.9
 
@@ -238,6 +239,13 @@ class TestSmallWords:
 class TestWhatIsFound:
     """How many, of which, in what order."""
 
+    def test_a_word_is_known_that_a_document_has_in_any_form(self):
+        relevance = Relevance(bm25_of([("", "paints walls")], stem, FIELDS), stem, {})
+        assert relevance.knows("walls")
+        assert relevance.knows("wall")
+        assert relevance.knows("painting")
+        assert not relevance.knows("hut")
+
     def test_only_those_among_which_one_may_search(self):
         shelf = Shelf(*texts("paint", "paint wall", "paint hut"))
         assert sorted(shelf.numbers("paint", among=[0, 2])) == [0, 2]
@@ -304,6 +312,11 @@ class TestEvidence:
         assert shelf.rank("paimt wood yyy zzz").evidence.words == alike(0.5)
         assert shelf.rank("paint wood hut yyy zzz").evidence.words == alike(0.6)
 
+    def test_of_the_words_those_do_not_count_that_only_say_that_something_is_wanted(self):
+        shelf = Shelf(*texts("paint wall", "help wall", "cut wood"))
+        assert shelf.rank("need paint zzz").evidence.words == alike(0.5)
+        assert shelf.rank("need help recommendations").evidence.words == alike(1 / 3)
+
     def test_the_coverage_is_the_share_of_the_query_that_the_first_has(self):
         shelf = Shelf(*texts("paint wall", "cut wood"))
         assert shelf.rank("paint wall").evidence.coverage == alike(1)
@@ -335,13 +348,64 @@ class TestActions:
         assert [number for number, _ in found] == [1, 2, 0]
         assert found[0][1] == found[1][1] > found[2][1]
 
+    @pytest.mark.parametrize(("does", "agrees"), [("delete", True), ("", True), ("list", False)])
+    def test_the_evidence_says_whether_the_first_does_what_is_asked(self, does: str, agrees: bool):
+        verbs = read_verbs(stem)
+        bm25 = bm25_of(texts("remove branch"), stem, FIELDS, lambda _texts: verbs.done(does, "", ""))
+        ranked = Relevance(bm25, stem, {}, verbs).rank("remove branch", None, 3)
+        assert (ranked.evidence.agreed == 1) is agrees
+        assert ranked.matches[0][1] == alike(
+            bm25.scores({stem("remove"): 1, stem("branch"): 1})[0] * (1 + COVERAGE) * ranked.evidence.agreed
+        )
+
 
 class TestParts:
     """Long requests that ask for several things."""
 
+    def lifted(self, shelf: Shelf, *parts: str) -> dict[int, float]:
+        """Return what each document found for all of these parts has, if each part lifts its own twenty best."""
+        whole = dict(shelf.rank(" ".join(parts), count=100).matches)
+        of_parts = [dict(shelf.rank(part, among=[*whole], count=20).matches) for part in parts]
+        shares = [{number: value / max(each.values()) for number, value in each.items()} for each in of_parts if each]
+        most = max(whole.values())
+        lifted = {
+            number: value + 0.3 * most * max((each.get(number, 0) for each in shares), default=0)
+            for number, value in whole.items()
+        }
+        least = sorted(lifted.values())[-min(len(parts), len(lifted))]
+        for each in of_parts:
+            for first in [*each][:1]:
+                lifted[first] = max(lifted[first], least)
+        return lifted
+
+    @pytest.mark.parametrize(
+        "documents",
+        [
+            [*(" ".join(MANY_WORDS[less:]) for less in range(5)), "post letter", "hut"],
+            [
+                "post wall",
+                "paint letter",
+                "post letter wall",
+                " ".join(MANY_WORDS),
+                "chair",
+                "table door",
+                "hut",
+                "tree",
+            ],
+            [*["post letter red"] * 25, *["letter"] * 3, " ".join(MANY_WORDS), "paint house", *["hut"] * 9],
+            [*(" ".join(MANY_WORDS[less:]) for less in range(7)), "letter", "hut"],
+            ["paint letter", "hut", "tree"],
+            ["paint wall red", "chair", "hut"],
+        ],
+        ids=["one for a part", "some for both", "many for a part", "a weak one", "fewer than parts", "none for a part"],
+    )
+    def test_what_a_part_is_best_answered_by_gains_up_to_three_tenths_of_the_best(self, documents: list[str]):
+        shelf, parts = Shelf(*texts(*documents)), (" ".join(MANY_WORDS), "post letter")
+        found = dict(shelf.rank(", then ".join(parts), count=100).matches)
+        assert found == {number: alike(value) for number, value in self.lifted(shelf, *parts).items()}
+
     def test_the_best_for_each_part_is_among_the_first(self):
-        whole = "paint red green blue wall house door table chair".split()
-        shelf = Shelf(*texts(*(" ".join(whole[less:]) for less in range(5)), "post letter", "hut"))
+        shelf = Shelf(*texts(*(" ".join(MANY_WORDS[less:]) for less in range(5)), "post letter", "hut"))
         asked = "paint the red green blue wall house door table chair, then post the letter"
         assert 5 in shelf.numbers(asked)[:3]
         in_one = asked.replace(", then", " and")

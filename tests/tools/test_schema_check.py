@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.catalog.arguments import MISFITS_MAX, Misfit, SchemaChecker, unwrap_arguments
+from toolcrib.catalog.arguments import MISFITS_MAX, Misfit, SchemaChecker, is_kept, unwrap_arguments
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 keys = map(str, count())
@@ -167,7 +167,7 @@ def test_what_a_schema_forbids_is_told():
 
 def test_at_most_ten_problems_are_told():
     names = [f"p{n}" for n in range(30)]
-    assert len(lines({"required": names}, {}) or []) == MISFITS_MAX
+    assert lines({"required": names}, {}) == [f"arguments.p{n} is required" for n in range(10)]
 
 
 def test_values_that_were_sent_are_not_repeated():
@@ -187,6 +187,48 @@ def test_a_message_is_short_and_clean():
     (misfit,) = checker().check("k", {"additionalProperties": False}, {"y\n" * 200: 1}) or []
     assert "\n" not in misfit.path
     assert len(misfit.path) < 120
+
+
+def test_a_message_has_up_to_240_characters():
+    def message(size: int) -> str:
+        alternatives = {"anyOf": [{"const": "a" * 60}, {"const": "b" * 60}, {"const": "c" * size}]}
+        (misfit,) = checker().check(next(keys), {"properties": {"p": alternatives}}, {"p": 1}) or []
+        return misfit.message
+
+    assert len(message(55)) == 240
+    assert message(55).endswith('c"')
+    assert len(message(56)) <= 240
+    assert message(56).endswith("…")
+
+
+def test_of_many_alternatives_three_are_told():
+    assert told({"anyOf": [{"const": letter} for letter in "abcd"]}, 1) == [
+        'arguments.p fits none of its alternatives: must be "a"; must be "b"; must be "c"'
+    ]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(80, "x" * 80), (81, "x" * 79 + "…")])
+def test_a_text_of_the_schema_is_shown_up_to_80_characters(size: int, shown: str):
+    assert told({"const": "x" * size}, "y") == [f'arguments.p must be "{shown}"']
+    known = {"properties": {"x" * size: {}}, "additionalProperties": False}
+    assert lines(known, {"y": 1}) == [f"arguments.y is not known here; known are {shown}"]
+
+
+def test_twelve_known_parameters_are_told_and_that_there_are_more():
+    def problem(size: int) -> list[str] | None:
+        return lines({"properties": {f"p{n}": {} for n in range(size)}, "additionalProperties": False}, {"y": 1})
+
+    twelve = ", ".join(f"p{n}" for n in range(12))
+    assert problem(12) == [f"arguments.y is not known here; known are {twelve}"]
+    assert problem(13) == problem(99) == [f"arguments.y is not known here; known are {twelve}, …"]
+
+
+def test_a_name_is_told_bare_where_it_is_plain_and_no_longer_than_80_characters():
+    names = ["a-b", "$a_1", "x" * 80, "x" * 81, "a.b", "", "a\n"]
+    assert lines({"properties": dict.fromkeys(names, {"type": "null"})}, dict.fromkeys(names, 1)) == [
+        f"arguments{place} must be null, not integer"
+        for place in (".a-b", ".$a_1", f".{'x' * 80}", f'["{"x" * 79}…"]', '["a.b"]', '[""]', '["a"]')
+    ]
 
 
 def test_the_dialect_of_the_schema_counts():
@@ -314,6 +356,70 @@ def test_a_schema_larger_than_any_real_one_is_checked_and_not_kept():
     gc.collect()
     assert len(gc.get_objects()) - before < 1000
     assert check.check("huge", json.loads(text), {"p2": 1}) == [Misfit("arguments.p2", "must be string, not integer")]
+
+
+@pytest.mark.parametrize(
+    ("budget_ms", "later_ms", "is_checked"),
+    [
+        (None, 100, True),
+        (None, 101, False),
+        (500, 100, True),
+        (500, 101, False),
+        (40, 40, True),
+        (40, 41, False),
+    ],
+)
+def test_a_check_may_take_as_long_as_its_budget_and_never_longer_than_the_deadline(
+    budget_ms: float | None, later_ms: float, is_checked: bool
+):
+    times = [0.0]
+    check = SchemaChecker(100, lambda: times[0] if len(times) == 1 else times.pop(0))
+    assert check.check("k", {"required": ["a"]}, {}) == [Misfit("arguments.a", "is required")]
+    times[:] = [0.0, later_ms / 1000]
+    misfits = check.check("k", {"required": ["a"]}, {}, budget_ms)
+    assert (misfits is not None) is is_checked
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """Return objects within each other, so many in all."""
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
+
+
+def test_what_is_nested_more_than_64_deep_is_not_checked():
+    assert lines({}, nested(64)) == []
+    assert lines({}, nested(65)) is None
+    assert lines(nested(64), {}) == []
+    assert lines(nested(65), {}) is None
+
+
+def test_what_has_more_than_10_000_values_is_not_checked():
+    def of_size(size: int) -> dict[str, Any]:
+        return {"a": [0] * (size - 2), "b": []}
+
+    assert lines({}, of_size(10_000)) == []
+    assert lines({}, of_size(10_001)) is None
+    assert lines({"default": of_size(9_999)}, {}) == []
+    assert lines({"default": of_size(10_000)}, {}) is None
+
+
+def test_a_schema_is_kept_that_has_up_to_a_thousand_objects_and_arrays():
+    def of_size(size: int) -> dict[str, Any]:
+        return {"enum": [[] for _ in range(size - 2)]}
+
+    assert is_kept({})
+    assert is_kept(of_size(1000))
+    assert not is_kept(of_size(1001))
+
+
+def test_arguments_fit_that_are_right_or_cannot_be_judged():
+    check, schema = checker(), {"required": ["a"]}
+    assert check.fits(schema, {"a": 1})
+    assert not check.fits(schema, {})
+    assert not check.fits({**schema, "description": "half \ud83d"}, {})
+    assert check.fits(schema, nested(65))
 
 
 def test_a_check_that_runs_out_of_time_is_neither_right_nor_wrong():
