@@ -161,6 +161,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             return
         case ast.Call(func=ast.Name(id=name)) if name in _TYPE_MAKERS:
             return
+        case ast.Call(func=ast.Subscript(value=value)):  # Recent[str, int](…): what is in the brackets are types
+            yield from (value, *node.args, *node.keywords)
         case _:
             yield from ast.iter_child_nodes(node)
 

@@ -402,6 +402,42 @@ async def test_a_skill_that_is_to_activate_lists_its_deferred_tools_while_it_is_
         }
 
 
+LISTS = {
+    "grows": ({"gate": {"listing": "dynamic"}}, {"reader": {"db__query"}, "dropper": set(), "logger": {"git__log"}}),
+    "constant": ({"gate": {"listing": "stable"}}, {"reader": set(), "dropper": set(), "logger": set()}),
+    "plain proxy": (
+        {"tool_search": {"enabled": False}},
+        {"reader": set(), "dropper": set(), "logger": {"git__log"}},
+    ),
+    "few tools": (
+        {"gate": {"listing": "dynamic", "pass_through_below": 9}},
+        {"reader": set(), "dropper": set(), "logger": {"git__log"}},
+    ),
+}
+"""Kinds of lists, and what each skill adds to one."""
+
+
+@pytest.mark.parametrize("kind", LISTS)
+async def test_a_client_is_told_of_a_skill_that_comes_or_goes_where_that_changes_its_list_and_only_there(
+    tmp_path, kind
+):
+    put(repo(tmp_path), "reader", "Reads.", tools=["db.query"])
+    put(repo(tmp_path), "dropper", "Drops what the session has used already.", tools=["db.drop"])
+    put(repo(tmp_path), "logger", "Logs.", tools=["git.log"])
+    section, added = LISTS[kind]
+    given = config(skills={"core_pack": False, "tool_activation": "auto"}, **section)
+    async with world(tmp_path, SERVERS, given) as w, w.client() as client:
+        await client.names()
+        await client.call("db__drop")
+        before, told = set(await client.names()), client.list_changes
+        for skill, names in added.items():
+            for change, expected in ((activate, before | names), (let_go, before)):
+                await change(client, skill)
+                told += bool(names)
+                assert set(await client.names()) == expected, skill
+                assert client.list_changes == told, skill
+
+
 async def test_by_default_a_skill_only_tells_of_its_deferred_tools(shelf):
     async with world(shelf, SERVERS, skills()) as w, w.client() as client:
         assert "- git__log [deferred]" in await load(client, "git-review")

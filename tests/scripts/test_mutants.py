@@ -64,6 +64,7 @@ def test_each_kind_of_fault_is_made(source: str, expected: set[str]):
         "@dataclass(frozen=True)\nclass A:\n    a: int",
         "if TYPE_CHECKING:\n    a = 1",
         "x = zip(a, b, strict=True)",
+        "x = Recent[str, int | None]()",
         "x = f'text {a + 1:>3}'",
         "def f():\n    return None",
         "def f():\n    return ''",

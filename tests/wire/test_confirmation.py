@@ -1,5 +1,8 @@
 """What the config has confirmed runs only after a person has said yes: in both eras, by every door (R181, R248)."""
 
+import os
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,11 +30,11 @@ def yes(answer: Any) -> types.ElicitResult:
 class Person:
     """Whoever sits in front of a client: what they were asked, and what they answer in turn, the last one again."""
 
-    def __init__(self, *answers: str | types.ElicitResult) -> None:
+    def __init__(self, *answers: str | types.ElicitResult | types.ErrorData) -> None:
         self.answers = [yes(each) if isinstance(each, str) else each for each in answers]
         self.asked = list[types.ElicitRequestFormParams]()
 
-    async def __call__(self, _context: Any, params: Any) -> types.ElicitResult:
+    async def __call__(self, _context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         self.asked.append(params)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
@@ -85,6 +88,62 @@ async def test_a_call_runs_once_a_person_has_said_yes_and_every_door_asks_the_sa
     ]
     assert person.choices == ["once", "this session", "always"]
     assert [call["arguments"] for call in server.calls("feed")] == [{"animal": f"ox {KEY}"}]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(400, "x" * 400), (401, "x" * 399 + "…")])
+async def test_a_question_shows_400_characters_of_what_a_tool_says_of_itself(tmp_path, size, shown):
+    person = Person("once")
+    async with (
+        world(tmp_path, {"zoo": zoo("x" * size)}, FEED) as w,
+        w.client(elicitation_callback=person) as client,
+    ):
+        assert await feed(client) == "fed"
+    assert person.asked[0].message.splitlines()[2] == f"It says of itself: {shown}"
+
+
+async def test_a_question_about_a_tool_that_says_nothing_of_itself_says_so(tmp_path):
+    person, server = Person("once"), zoo()
+    del server.tools[0]["description"]
+    async with world(tmp_path, {"zoo": server}, FEED) as w, w.client(elicitation_callback=person) as client:
+        assert await feed(client) == "fed"
+    assert person.asked[0].message.splitlines()[2] == "It says of itself: nothing"
+
+
+@pytest.mark.parametrize(("size", "end"), [(2000, ""), (2001, " … (1 more characters, not shown)")])
+async def test_a_question_shows_2000_characters_of_the_arguments_and_says_how_many_it_leaves_out(tmp_path, size, end):
+    person = Person("once")
+    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
+        assert await feed(client, arguments={"animal": "x" * (size - len('{"animal":""}'))}) == "fed"
+    whole = '{"animal":"' + "x" * (size - len('{"animal":""}')) + '"}'
+    assert person.asked[0].message.splitlines()[4] == f"Arguments: {whole[:2000]}{end}"
+
+
+@pytest.mark.parametrize(
+    ("hints", "worded"),
+    [
+        ({"readOnlyHint": True, "openWorldHint": False}, "read only"),
+        ({"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}, "write"),
+        ({"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}, "destroy, write"),
+        ({"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True}, "reach the outside, write"),
+    ],
+)
+async def test_a_question_says_what_a_tool_may_do(tmp_path, hints, worded):
+    person = Person("once")
+    async with (
+        world(tmp_path, {"zoo": zoo(annotations=hints)}, FEED) as w,
+        w.client(elicitation_callback=person) as client,
+    ):
+        assert await feed(client) == "fed"
+    assert person.asked[0].message.splitlines()[3] == f"It may: {worded}"
+
+
+async def test_a_secret_of_the_config_is_not_shown_in_a_question(tmp_path):
+    person, server = Person("once"), zoo()
+    server.entry = {"command": "in-memory", "env": {"API_KEY": "hunter2-hunter2"}}
+    async with world(tmp_path, {"zoo": server}, FEED) as w, w.client(elicitation_callback=person) as client:
+        assert await feed(client, arguments={"animal": "hunter2-hunter2"}) == "fed"
+    assert person.asked[0].message.splitlines()[4] == 'Arguments: {"animal":"***"}'
+    assert server.calls("feed")[0]["arguments"] == {"animal": "hunter2-hunter2"}
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -190,6 +249,66 @@ async def test_an_answer_that_never_comes_is_a_no(tmp_path):
     async with world(tmp_path, {"zoo": server}, config) as w, w.client(elicitation_callback=silent) as client:
         assert "no answer came in time" in await feed(client)
     assert server.calls("feed") == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("once", "once"),
+        ("this session", "this session"),
+        ("always", "always"),
+        (NO, "no"),
+        (DISMISSED, "dismissed"),
+        (yes("whatever"), "dismissed"),
+        (types.ErrorData(code=-32000, message="broken"), "unable"),
+    ],
+)
+async def test_every_answer_is_told_in_an_event(tmp_path, answer, told):
+    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=Person(answer)) as client:
+        await feed(client)
+        [event] = w.happened("confirmation")
+    assert (event["kind"], event["subject"], event["answer"]) == ("tool", "zoo__feed", told)
+
+
+@pytest.mark.parametrize(("size", "shown"), [(200, "x" * 200), (201, "x" * 199 + "…")])
+async def test_why_a_client_could_not_ask_is_told_in_200_characters(tmp_path, size, shown):
+    person = Person(types.ErrorData(code=-32000, message="x" * size))
+    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
+        assert await feed(client) == (
+            "zoo__feed needs a person's yes. It did not run. Only a person can allow it, and the client could not ask "
+            f"one: {shown} To allow it, they can run: toolcrib allow zoo__feed"
+        )
+
+
+async def test_the_form_of_the_question_offers_the_answers_and_once_unless_another_is_chosen(tmp_path):
+    async with (
+        world(tmp_path, {"zoo": zoo()}, FEED) as w,
+        w.client(elicitation_callback=Person("once")) as client,
+    ):
+        await feed(client)
+        [asked] = [frame for frame in client.frames if frame.get("method") == "elicitation/create"]
+    schema = asked["params"]["requestedSchema"]
+    answer = schema["properties"]["answer"]
+    assert (schema["type"], schema["required"]) == ("object", ["answer"])
+    assert (answer["type"], answer["default"]) == ("string", "once")
+    assert answer["enum"] == ["once", "this session", "always"]
+    assert answer["title"] == "Allow it"
+    assert "you are asked again" in answer["description"]
+
+
+async def test_where_answers_can_neither_be_read_nor_kept_a_person_is_asked_each_time_and_the_log_says_why(
+    tmp_path, caplog
+):
+    person = Person("always")
+    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
+        [state] = Path(os.environ["XDG_DATA_HOME"]).rglob("state.db")
+        with sqlite3.connect(state) as connection:
+            connection.execute("DROP TABLE approvals")
+        connection.close()
+        assert [await feed(client) for _ in range(2)] == ["fed", "fed"]
+    assert len(person.asked) == 2
+    assert "what was allowed cannot be read: OperationalError: no such table" in caplog.text
+    assert "an answer cannot be kept: OperationalError: no such table" in caplog.text
 
 
 # -- for how long a yes holds --------------------------------------------------------------------
