@@ -49,8 +49,7 @@ class Mutant:
     """A fault: ``source[start:end]``, in bytes, which is ``before``, becomes ``after``. ``line`` counts from 1.
 
     ``where`` is the function that it is in, with its class (``Relevance.rank``), or the name that is assigned outside
-    of any; ``nth`` tells it from others there that read the same. These two and the texts identify it wherever its
-    source is moved to.
+    of any; ``reads`` is ``before`` in a layout of its own; ``nth`` tells it from others there that read the same.
     """
 
     line: int
@@ -59,12 +58,13 @@ class Mutant:
     before: str
     after: str
     where: str
+    reads: str
     nth: int = 1
 
     @property
     def identity(self) -> tuple[str, str, str, int]:
-        """What stays the same when lines above it, or its file, change."""
-        return self.where, " ".join(self.before.split()), " ".join(self.after.split()), self.nth
+        """What stays the same when lines above it, its file, or its layout change."""
+        return self.where, self.reads, self.after, self.nth
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with the fault."""
@@ -94,7 +94,7 @@ def mutants(source: bytes) -> list[Mutant]:
         before = source[start:end].decode()
         after = faulty if isinstance(faulty, str) else f"({ast.unparse(faulty)})"
         if after != before:
-            found.add(Mutant(node.lineno, start, end, before, after, named.get(id(node), "")))
+            found.add(Mutant(node.lineno, start, end, before, after, named[id(node)], ast.unparse(node)))
     return list(_numbered(sorted(found)))
 
 

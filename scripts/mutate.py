@@ -23,6 +23,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -102,7 +103,7 @@ class Fate:
 
 def shown(file: str, mutant: Mutant) -> str:
     """Return a fault on one line."""
-    before, after = (_short(text) for text in (mutant.before, mutant.after))
+    before, after = (_short(text) for text in (mutant.reads, mutant.after))
     nth = f" ({mutant.nth})" if mutant.nth > 1 else ""
     return f"{file}:{mutant.line}  {mutant.where}  {before}  ->  {after}{nth}"
 
@@ -126,7 +127,7 @@ def drawn(faults: Sequence[tuple[str, Mutant]], count: int, seed: int) -> list[t
     chance = random.Random(seed)  # noqa: S311 - nothing secret
     count = min(count, len(faults))
     ends = [len(faults) * number // count for number in range(count + 1)] if count else [0]
-    return [faults[chance.randrange(*between)] for between in zip(ends, ends[1:], strict=False)]
+    return [faults[chance.randrange(*between)] for between in pairwise(ends)]
 
 
 # -- one trial, in a process of its own ----------------------------------------------------------
@@ -271,6 +272,9 @@ def _options(known: Mapping[str, Module]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--least", type=float, default=90, help="the share that must die, in per cent")
     parser.add_argument("--jobs", type=int, default=1, help="how many trials at a time")
+    parser.add_argument(
+        "--limit", type=float, help="seconds for a trial; the tests are then not run without a fault first"
+    )
     parser.add_argument("--listed", action="store_true", help="try those listed as equivalent too")
     parser.add_argument("--list", action="store_true", help="only print the faults that would be tried")
     parser.add_argument("--verbose", action="store_true", help="print those that died, too, and by which test")
@@ -288,11 +292,13 @@ def _tally(module: Module, trials: Trials, options: argparse.Namespace) -> bool 
     if options.list:
         print("\n".join(f"{module.name}: {shown(*fault)}" for fault in chosen))
         return True
-    began = time.monotonic()
-    if (failing := trials.verdict(module.tests)) is not None:
-        print(f"{module.name}: a test fails without any fault: {failing}", file=sys.stderr)
-        return None
-    limit_s = SLOWER * (time.monotonic() - began) + PATIENCE_S
+    limit_s = options.limit
+    if limit_s is None:
+        began = time.monotonic()
+        if (failing := trials.verdict(module.tests)) is not None:
+            print(f"{module.name}: a test fails without any fault: {failing}", file=sys.stderr)
+            return None
+        limit_s = SLOWER * (time.monotonic() - began) + PATIENCE_S
     tried = [fault for fault in chosen if options.listed or fault[1].identity not in module.equivalents]
     counted = Counter({"equivalent": len(chosen) - len(tried)})
     for fault, by in trials.verdicts(module.tests, tried, limit_s):

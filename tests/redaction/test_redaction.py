@@ -266,6 +266,28 @@ def test_of_secrets_that_come_up_the_latest_are_remembered():
     assert learned.clean("<secret 1> <secret 119>") == "<secret 1> ***"
 
 
+def test_a_hundred_are_remembered_in_all_and_six_of_a_part():
+    learned = Learned()
+    learned.add(f"<secret {number}>" for number in range(101))
+    assert learned.clean("<secret 0> <secret 1>") == "<secret 0> ***"
+    part = learned.part("a")
+    for number in range(7):
+        part.add([f"<token {number}>"])
+    assert part.clean("<token 0> <token 1>") == "<token 0> ***"
+    assert learned.clean("<token 0> <token 1> <secret 7> <secret 8>") == "*** *** <secret 7> ***"
+
+
+def test_what_is_known_already_is_not_worked_out_again():
+    learned = Learned()
+    learned.add(["secret-1", "secret-2"])
+    before = learned.forms
+    learned.add(["secret-1"])
+    learned.add([])
+    assert learned.forms is before
+    learned.add(["secret-1", "secret-3"])
+    assert learned.secrets == ["secret-2", "secret-1", "secret-3"]
+
+
 def test_what_parts_remember_is_not_forgotten_however_many_there_are():
     learned = Learned()
     tokens = [[f"token-{kind}-of-{number}." for kind in ("access", "refresh")] for number in range(60)]
@@ -338,6 +360,15 @@ def test_pieces_without_a_secret_stay_as_they_are(pieces: list[bytes]):
     assert b"".join([*map(masked.feed, pieces), masked.end()]) == b"".join(pieces)
 
 
+def test_the_beginning_of_a_secret_is_held_back_also_right_behind_what_looks_like_one():
+    learned = Learned()
+    learned.add(["aaaabcdefg", "x-x-x-y-z-"])
+    for before, begun, rest in (("aaaaaab", 5, "cdefg"), ("ax-x-x-x-y", 7, "-z-")):
+        masked = MaskedBytes(learned)
+        assert masked.feed(before.encode()) == before[:-begun].encode()
+        assert masked.feed(rest.encode()) == b"***"
+
+
 def test_nothing_is_held_back_that_is_no_beginning_of_a_secret():
     learned = Learned()
     learned.add(["secret"])
@@ -345,4 +376,8 @@ def test_nothing_is_held_back_that_is_no_beginning_of_a_secret():
     assert masked.feed(b"data: {}\n\n") == b"data: {}\n\n"
     assert masked.feed(b"a sec") == b"a "
     assert masked.feed(b"ond") == b"second"
+    assert masked.feed(b"a secre") == b"a "
+    assert masked.feed(b"t, secrecy, se") == b"***, secrecy, "
+    assert masked.end() == b"se"
+    assert masked.end() == b""
     assert MaskedBytes(Learned()).feed(b"any") == b"any"

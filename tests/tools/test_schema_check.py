@@ -225,7 +225,7 @@ def test_twelve_known_parameters_are_told_and_that_there_are_more():
 
 def test_a_name_is_told_bare_where_it_is_plain_and_no_longer_than_80_characters():
     names = ["a-b", "$a_1", "x" * 80, "x" * 81, "a.b", "", "a\n"]
-    assert lines({"properties": dict.fromkeys(names, {"type": "null"})}, dict.fromkeys(names, 1)) == [
+    assert lines({"properties": {name: {"type": "null"} for name in names}}, dict.fromkeys(names, 1)) == [
         f"arguments{place} must be null, not integer"
         for place in (".a-b", ".$a_1", f".{'x' * 80}", f'["{"x" * 79}…"]', '["a.b"]', '[""]', '["a"]')
     ]

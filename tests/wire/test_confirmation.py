@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -299,12 +300,14 @@ async def test_the_form_of_the_question_offers_the_answers_and_once_unless_anoth
 async def test_where_answers_can_neither_be_read_nor_kept_a_person_is_asked_each_time_and_the_log_says_why(
     tmp_path, caplog
 ):
+    def lose_answers() -> None:
+        [state] = Path(os.environ["XDG_DATA_HOME"]).rglob("state.db")
+        with closing(sqlite3.connect(state)) as connection:
+            connection.execute("DROP TABLE approvals")
+
     person = Person("always")
     async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
-        [state] = Path(os.environ["XDG_DATA_HOME"]).rglob("state.db")
-        with sqlite3.connect(state) as connection:
-            connection.execute("DROP TABLE approvals")
-        connection.close()
+        lose_answers()
         assert [await feed(client) for _ in range(2)] == ["fed", "fed"]
     assert len(person.asked) == 2
     assert "what was allowed cannot be read: OperationalError: no such table" in caplog.text
