@@ -115,6 +115,12 @@ def test_a_view_sees_all_that_is_indexed_where_rules_keep_nothing_from_it(policy
     assert policy.permissions(RED).sees_all is sees_all
 
 
+def test_a_view_of_a_rule_sees_all_only_where_it_permits_all():
+    assert Permissions((0,), ["*"], []).sees_all
+    assert not Permissions((0,), ["*"], ["drop"]).sees_all
+    assert not Permissions((0,), ["db.*"], []).sees_all
+
+
 # -- names that must not be recorded -------------------------------------------------------------
 
 
@@ -127,6 +133,7 @@ def test_a_view_sees_all_that_is_indexed_where_rules_keep_nothing_from_it(policy
         ("db__drop_*", "drop_table", True),
         ("db/drop", "dropped", False),
         ("db.*", "drop", False),
+        ("db.*", "", False),
         ("*.*", "drop", False),
         ("db:?", "x", False),
         ("drop", "db.drop", False),
@@ -146,6 +153,7 @@ def test_the_bare_end_of_a_denied_name_is_a_denied_name_too(glob: str, name: str
         (["*"], ["db.drop"], True),
         (["*"], ["*.drop", "drop*"], True),
         (["*"], ["gh.*"], True),
+        (["*"], ["db.?", "db.??"], True),
         (["*"], ["*"], False),
         (["*"], ["db.*"], False),
         (["*"], ["db/*"], False),
@@ -188,6 +196,15 @@ def test_a_server_may_have_tools_for_somebody_unless_all_of_them_are_denied_or_n
 def test_an_allow_names_a_server_by_what_stands_before_its_first_wildcard(glob: str, names: bool):
     assert Policy(allow=["gh.read", glob]).permissions(NOBODY).names_server("db") is names
     assert Policy(allow=[glob]).permissions(NOBODY).names_server("db") is names
+
+
+@pytest.mark.parametrize("glob", ["db.drop", "db/drop", "db:drop", "db__drop", "d*.drop", "db__dr?p"])
+def test_whether_a_tool_is_refused_is_the_same_in_every_spelling(glob: str):
+    tool = ("db", "drop", public_name("db", "drop"))
+    assert not Permissions((), [glob], []).refuses(*tool)
+    assert Permissions((), ["*"], [glob]).refuses(*tool)
+    assert Permissions((), [glob], ["drop"]).refuses(*tool)
+    assert Permissions((), ["drop"], []).refuses(*tool)
 
 
 def test_of_what_has_several_names_a_deny_of_one_wins_and_an_allow_of_one_is_enough():
@@ -240,6 +257,7 @@ def test_a_name_is_refused_to_everyone_that_no_caller_at_all_may_use_on_any_serv
         ("*create*", "createdAt", False),
         ("*create*", "re-created", False),
         ("drop", "dropped", False),
+        ("create*", "create*", False),
         ("*", "a_b", False),
         ("*__*", "a__b", False),
         ("db.*", "a_b", False),

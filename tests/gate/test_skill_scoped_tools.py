@@ -438,6 +438,24 @@ async def test_a_client_is_told_of_a_skill_that_comes_or_goes_where_that_changes
                 assert client.list_changes == told, skill
 
 
+async def test_a_tool_that_a_skill_has_listed_stays_after_its_first_use_and_neither_is_told(shelf):
+    async with world(shelf, SERVERS, skills(tool_activation="auto"), listing="dynamic") as w, w.client() as client:
+        await load(client, "git-review")
+        told = client.list_changes
+        listed = await client.names()
+        await client.call("git__log")
+        assert (await client.names(), client.list_changes) == (listed, told)
+
+
+async def test_the_list_of_a_plain_proxy_stays_as_it_is_where_each_request_stands_alone(shelf):
+    given = config(tool_search={"enabled": False})
+    async with world(shelf, SERVERS, given) as w, w.client(MODERN) as client:
+        before = await client.names()
+        await load(client, "git-review")
+        assert await client.names() == before
+        assert not [name for name in before if name.startswith("git__")]
+
+
 async def test_by_default_a_skill_only_tells_of_its_deferred_tools(shelf):
     async with world(shelf, SERVERS, skills()) as w, w.client() as client:
         assert "- git__log [deferred]" in await load(client, "git-review")
