@@ -238,6 +238,13 @@ def test_what_only_looks_like_a_secret_stays(text: str):
     assert redact_document(text) == text
 
 
+@pytest.mark.parametrize("before", ["", "See "])
+@pytest.mark.parametrize(("size", "stays"), [(0, True), (196, True), (197, False)])
+def test_a_user_behind_a_scheme_is_no_mail_address_as_far_as_200_characters_back(before: str, size: int, stays: bool):
+    start = f"{before}://{'a' * size}{':' if size else ''}"
+    assert redact_document(f"{start}b@corp.io") == f"{start}{'b@corp.io' if stays else EMAIL}"
+
+
 REAL = {
     "a key": (f"xoxb-{DIGITS[:10]}", TOKEN),
     "a bearer": (f"Bearer {DIGITS[:8]}", f"Bearer {TOKEN}"),
