@@ -93,7 +93,7 @@ class Fate:
         """One line about it."""
         by = "" if self.by is None else f" by {self.by}"
         told = {"survived": "SURVIVED", "misjudged": "listed as equivalent, but killed"}.get(self.kind, self.kind)
-        return f"{shown(self.file, self.mutant)}  {told}{by}"
+        return f"{shown(self.file, self.mutant, whole=self.is_wrong)}  {told}{by}"
 
     @property
     def is_wrong(self) -> bool:
@@ -101,9 +101,9 @@ class Fate:
         return self.kind in {"survived", "misjudged"}
 
 
-def shown(file: str, mutant: Mutant) -> str:
-    """Return a fault on one line."""
-    before, after = (_short(text) for text in (mutant.reads, mutant.after))
+def shown(file: str, mutant: Mutant, *, whole: bool = False) -> str:
+    """Return a fault on one line; ``whole`` as the table would list it."""
+    before, after = (text if whole else _short(text) for text in (mutant.reads, mutant.after))
     nth = f" ({mutant.nth})" if mutant.nth > 1 else ""
     return f"{file}:{mutant.line}  {mutant.where}  {before}  ->  {after}{nth}"
 
