@@ -45,6 +45,7 @@ def test_a_public_name_that_is_hashed_can_be_allowed_and_denied_too():
     public = public_name("my db", "drop it")
     permissions = Policy(allow=[public]).permissions(NOBODY)
     assert permissions.permits("my db", "drop it", public)
+    assert not permissions.refuses("my db", "drop it", public)
     assert not Policy(deny=[public]).permissions(NOBODY).permits("my db", "drop it", public)
 
 
