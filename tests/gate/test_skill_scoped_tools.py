@@ -427,9 +427,11 @@ async def test_a_client_is_told_of_a_skill_that_comes_or_goes_where_that_changes
     section, added = LISTS[kind]
     given = config(skills={"core_pack": False, "tool_activation": "auto"}, **section)
     async with world(tmp_path, SERVERS, given) as w, w.client() as client:
-        await client.names()
+        unused = await client.names()
         await client.call("db__drop")
         before, told = set(await client.names()), client.list_changes
+        assert told == (1 if kind == "grows" else 0)
+        assert before - set(unused) == ({"db__drop"} if kind == "grows" else set())
         for skill, names in added.items():
             for change, expected in ((activate, before | names), (let_go, before)):
                 await change(client, skill)

@@ -332,3 +332,20 @@ async def test_a_same_named_tool_of_a_denied_server_does_not_hide_the_allowed_on
     async with world(tmp_path, {"db": TOOLS, "old": TOOLS}, config) as w, w.client() as client:
         assert (await client.tool_call("read_row"))["content"][0]["text"] == "ran read_row {}"
         assert await client.found("read_row", search_type="exact") == ["db__read_row"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_closed"),
+    [
+        ({"deny": ["db.*"]}, True),
+        ({"allow": ["ark.*"]}, True),
+        ({"deny": ["db.drop"]}, False),
+        ({"allow": ["ark.*"], "visibility": [{"when": {"tenant_id": "red"}, "allow": ["db.read"]}]}, False),
+    ],
+)
+async def test_a_server_of_which_nobody_may_use_anything_is_not_started_and_known_as_closed(
+    tmp_path, policy, is_closed
+):
+    async with world(tmp_path, {"db": [tool("read"), tool("drop")]}, {"policy": policy}) as w:
+        assert w.wire._tool_use_cases.gate.is_closed("db") is is_closed
+        assert (w["db"].starts == 0) is is_closed

@@ -254,3 +254,19 @@ async def test_more_reads_than_a_session_may_have_under_way_are_refused(tmp_path
             with pytest.raises(MCPError, match=r"limits\.pending_calls"):
                 await read(client, "toolcrib://servers/docs/docs://a")
             tasks.cancel_scope.cancel()
+
+
+@DOWN
+async def test_a_resource_is_read_while_its_server_takes_long_to_list_its_tools_again(tmp_path, down):
+    docs = server(resource("docs://a"), eras=(down,))
+    docs.given["docs://a"] = {"contents": [{"uri": "docs://a", "text": "hello"}]}
+    section = {"servers": {"docs": {"connect_timeout_s": 5}}}
+    async with world(tmp_path, {"docs": docs}, section) as w, w.client() as client:
+        uri = "toolcrib://servers/docs/docs://a"
+        assert (await read(client, uri))[0]["text"] == "hello"
+        docs.hangs_at = "tools/list"
+        before = docs.methods().count("tools/list")
+        await docs.change(tool("get", "Gets something else."))
+        assert (await read(client, uri))[0]["text"] == "hello"
+        await until(lambda: docs.methods().count("tools/list") > before)
+        assert (await read(client, uri))[0]["text"] == "hello"
