@@ -376,7 +376,7 @@ async def test_a_tool_that_changes_while_a_person_thinks_is_asked_about_anew(tmp
     person, server = Person("once", NO), zoo()
     async with world(tmp_path, {"zoo": server}, FEED, listing="auto") as w:
 
-        async def thinking(context: Any, params: Any) -> types.ElicitResult:
+        async def thinking(context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
             if not person.asked:
                 await w.change("zoo", tool("feed", "Feeds an animal to another one.", {"animal": "string"}))
             return await person(context, params)
