@@ -102,6 +102,23 @@ async def test_a_question_shows_400_characters_of_what_a_tool_says_of_itself(tmp
     assert person.asked[0].message.splitlines()[2] == f"It says of itself: {shown}"
 
 
+async def test_a_tool_that_the_index_has_just_lost_is_asked_about_as_one_that_declares_nothing(tmp_path):
+    def lose(file: Path) -> None:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("DELETE FROM tools")
+
+    person = Person(NO)
+    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
+        lose(w.catalog_file)
+        assert "answer is no" in await feed(client)
+    assert person.asked[0].message.splitlines()[:4] == [
+        "May the tool zoo__feed run?",
+        "Server: zoo",
+        "It says of itself: nothing",
+        "It may: destroy, reach the outside, write",
+    ]
+
+
 async def test_a_question_about_a_tool_that_says_nothing_of_itself_says_so(tmp_path):
     person, server = Person("once"), zoo()
     del server.tools[0]["description"]

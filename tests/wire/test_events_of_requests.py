@@ -162,6 +162,12 @@ async def test_of_a_refused_name_personal_data_is_not_recorded(tmp_path):
         assert record["tool_name"] == "mail [REDACTED_EMAIL]"
 
 
+async def test_a_name_that_several_tools_have_is_refused_as_unknown_and_not_for_a_skill(tmp_path):
+    async with world(tmp_path, {"db": [tool("read")], "ark": [tool("read")]}) as w, w.client() as client:
+        assert (await client.tool_call("read"))["isError"]
+        assert [record["reason"] for record in w.happened("tool_activation_denied")] == ["unknown"]
+
+
 async def test_a_refusal_takes_the_same_steps_whatever_its_reason(tmp_path):
     names = {"db__drop_table": "policy", "db__read_lines": "visibility", "db__nothing_xy": "unknown"}
     steps: list[int] = []
