@@ -269,9 +269,9 @@ def test_a_word_of_a_text_is_a_denied_name_where_a_deny_is_about_some_tools_that
     glob: str, name: str, denied: bool
 ):
     policy = Policy(deny=["other", glob], rules=[VisibilityRule({"tenant_id": ("red",)}, deny=("mine",))])
-    assert policy.names_denied(name) is denied
+    assert policy.anyone.names_denied(name) is denied
     assert policy.permissions(RED).names_denied(name) is denied
-    assert not policy.names_denied("mine")
+    assert not policy.anyone.names_denied("mine")
     assert policy.permissions(RED).names_denied("mine")
 
 
@@ -287,9 +287,9 @@ def test_the_rules_about_a_caller_are_those_that_match_it():
     about_blue = VisibilityRule({"tenant_id": ("blue",)}, allow=("y",))
     about_all = VisibilityRule({}, deny=("z",))
     policy = Policy(rules=[about_red, about_blue, about_all])
-    assert policy.rules_about(RED) == (about_red, about_all)
-    assert policy.rules_about(BLUE) == (about_blue, about_all)
-    assert policy.rules_about(NOBODY) == (about_all,)
+    assert policy.matching_rules(RED) == (about_red, about_all)
+    assert policy.matching_rules(BLUE) == (about_blue, about_all)
+    assert policy.matching_rules(NOBODY) == (about_all,)
 
 
 def test_the_policy_of_a_config_says_what_the_config_says():
