@@ -155,6 +155,7 @@ class _Names:
         if not glob.strip(_ANYTHING) or any(map(matches, names)) or self._is_besides_tools(glob, matches):
             return None
         server, rest = self._split(glob)
+        # A server that was never listed may have any tool.
         if server is not None:
             return self.of(server)(rest) if server in self._listed.tools else None
         if not bare_too and any(map(matches, self._bare)):
@@ -169,6 +170,7 @@ class _Names:
 
     def _is_besides_tools(self, glob: str, matches: Callable[[str], bool]) -> bool:
         """Return whether a pattern is, or may be, about a resource or a prompt."""
+        # What nobody may use is stored as a digest only, so a pattern cannot be compared with it.
         if "://" in glob or self._listed.hides_besides:
             return True
         names = ((server, each) for server, *both in self._listed.besides for each in both)

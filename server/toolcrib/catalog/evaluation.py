@@ -61,6 +61,7 @@ class Judged:
         """Normalised discounted cumulative gain over the first ten hits; every relevant tool has the same gain."""
         right = set(self.case.tools)
         gains = [float(name in right) for name in self.ranking.names[:DEPTH]]
+        # The ideal answer has all relevant tools first, as far as they fit.
         return discounted(gains) / discounted([1.0] * min(len(right), DEPTH))
 
 

@@ -1,4 +1,4 @@
-"""The states of active skills' tools in a session: ready, deferred, or their server has failed (R204)."""
+"""Decides what a session may use of the catalog: for list, search, call, counts, and the tools of its skills."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,6 +171,7 @@ class Gate:
         It lacks tools scoped to skills, but for those that an active skill names.
         """
         permissions = self.permissions(session)
+        # Without scoped tools all sessions with these permissions share one result, and its caches.
         if not catalog.permitted(permissions).scoped:
             return catalog.permitted(permissions)
         return catalog.open_to(permissions, frozenset(self.opened(session, catalog)))
@@ -192,6 +193,7 @@ class Gate:
         """Return the tools that ``tools/list`` shows to the session, by public name."""
         permitted = self.permitted(session, catalog)
         opened = self.opened(session, catalog) if self.shows_opened(session) else dict[int, str]()
+        # A plain proxy, or so few tools that a search costs the model more than the list.
         if self._lists_all or self._passes_through(session, permitted.tools):
             scoped = {tool.row for tool in permitted.scoped}
             return [tool for tool in permitted.tools if tool.row not in scoped or tool.row in opened]
@@ -238,6 +240,7 @@ class Gate:
 
     def _passes_through(self, session: Session, permitted: Sequence[Tool]) -> bool:
         """Return whether all tools are listed; for a session that has not listed yet, as if it did so now."""
+        # Decided once per session: a list that crosses the bound later must not change its kind.
         if session.pass_through is None:
             return len(permitted) < self._pass_through_below
         return session.pass_through
@@ -270,11 +273,13 @@ class Gate:
         spelled = catalog.spelled(name)
         hidden = [tool for tool in spelled if tool.row not in allowed]
         closed = [tool for tool in spelled if tool.row not in rows]
+        # No step is skipped once the answer is known: its duration would tell which it is.
         by_policy = self._policy.refuses_everyone(name, self._servers)
         return "visibility" if hidden else "skill" if closed else "policy" if by_policy else "unknown"
 
     def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""
+        # Nothing is denied, so no name in the text has to be looked up.
         if self.permissions(session).unrestricted:
             return text
         return self.masker(session, catalog).denied.mask(text)

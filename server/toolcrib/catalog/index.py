@@ -1,4 +1,4 @@
-"""The index of tools on disk: what each server listed, whole definitions and search text."""
+"""Stores what each server listed in ``tool_cache.db``: gate facts, whole definitions and search texts."""
 
 import json
 import sqlite3
@@ -434,6 +434,7 @@ class ToolIndex:
             redefined = _redefined(connection, ingest.server, stored, wanted)
             gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
             connection.execute(gone, (to_json(sorted(removed)),))
+            # Changed rows keep their ids, which processes hold in memory.
             rows = [_columns_of(record, now, self._search_texts) for record in (*updated, *added)]
             upsert(connection, "tools", "name", rows, kept=("created_at",))
             facts = (

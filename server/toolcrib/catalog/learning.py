@@ -90,12 +90,14 @@ class Learning:
         session.history.asked = tuple(each for each in still_open if each not in settled)
         if not self._enabled or not settled or settled is not asked or name in asked[-1].found[:1]:
             return
+        # The last search is what the call answers; those before it were other attempts.
         words = self._words(asked[-1])
         if not words:
             return
         lesson = Lesson(words, name, FOUND if name in asked[-1].found else NOT_FOUND, now)
         learner = self._learner(session)
         self._known = with_lesson(self._known, learner, lesson)
+        # Bounded: on a disk that stays full the list would grow for the life of the process.
         if len(self._unwritten) < _UNWRITTEN_MAX:
             self._unwritten.append((learner, lesson))
         self._work.set()

@@ -236,6 +236,7 @@ class _Linter:
         passed = self._passed(each, [probe for probe in probes if probe.source not in ("name", _REQUEST)])
         asked = self._passed(each, [probe for probe in probes if probe.source == _REQUEST])
         same = tuple(name for name in self._alike(each) if name != each.name)
+        # Worst first, as a person reads them.
         found = (
             Finding(NOT_FOUND_BY_NAME, each, _not_found(probes)),
             self._hidden(HIDDEN, each, passed) if passed else None,

@@ -118,6 +118,7 @@ class OfferGate:
         permissions = self.permissions(session)
         if permissions.unrestricted:
             return self._servers.keys()
+        # Their offers are as open as their tools: a server without a permitted tool reveals nothing.
         tools = {tool.server for tool in self._gate.allowed(session, self._tools()).tools}
         by_name = {key for key in self._servers if permissions.names_server(key) and permissions.permits_some_of(key)}
         return tools | by_name

@@ -209,6 +209,7 @@ class OfferCatalog:
         """
         if permissions.unrestricted:
             return True
+        # Decided by URI, because a server may read one that it does not list.
         plain = resolved(uri)
         listed = self._resolved.get((server, plain), ())
         if uri_digest(uri) in self._denied_uris.get(server, ()) or not all(
@@ -420,6 +421,7 @@ def _record(kind: OfferKind, item: Any, max_bytes: int) -> OfferRecord:
     if not isinstance(item, dict):
         raise DefinitionError(f"is of type {json_type(item)}, not object")
     raw = cast("JsonObject", item)
+    # Checked first: every later step walks the value recursively.
     if any(islice(levels(raw), DEPTH_MAX, None)):
         raise DefinitionError(f"is nested deeper than {DEPTH_MAX} levels")
     key = ADDRESSES[kind]

@@ -75,6 +75,7 @@ class Searcher:
             StoreError: the index cannot be read.
 
         """
+        # Remembered for :meth:`prepare`: who searched lately will search a new catalog too.
         self._searching[permitted.permissions.key, permitted.open_rows] = permitted.permissions
         documents = self._views.view(catalog, permitted)
         scope = _Scope(request, catalog, documents, learnt, self._tie_break)
@@ -264,6 +265,7 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
     ``listed``: called tools are added to the client's list.
     """
     reading = [hit.tool.read_only for hit in hits if hit.status not in DOWN]
+    # Servers that are down can start again, but a model must not be told to call them now.
     if not reading:
         return None
     if not split or not any(reading):
@@ -417,6 +419,7 @@ class ToolFinder:
             hits=hits,
             query=request.query[:QUERY_MAX],
             effective=request.search_type,
+            # Counted after the policy: a count must not reveal that something is hidden.
             total_deferred=view.permitted.deferred_count,
             confidence=found.confidence,
             usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.client_profile.follows),
@@ -451,6 +454,7 @@ class ToolFinder:
             found = self.searcher.search(request, catalog, view.permitted, learnt)
             return found, self._shown(found, view, detail)
 
+        # Switching to a thread takes longer than a quick search, and waits for the threads that are busy.
         quick = self.searcher.is_quick(request, catalog, view.permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 

@@ -1,4 +1,4 @@
-"""The texts of tools as certain callers may read and search them: without names of denied tools."""
+"""Gives callers their view of the catalog: the texts of tools, read and searched without names of denied tools."""
 
 import json
 from collections import Counter
@@ -192,6 +192,7 @@ class CatalogView:
         versions: dict[int, Version] = {}
         naming: dict[int, str] = {}
         for row, (version, told) in self._index.versions(rows).items():
+            # A stored list may be newer than this catalog, which does not know yet what it denies.
             if version == self._fingerprint(row):
                 versions[row] = version
                 if self._names_denied(told):

@@ -60,6 +60,7 @@ def skills_from_json(text: str) -> Active:
         if all(isinstance(value, str) for value in own.values()):
             tools = tuple(map(str, as_list(raw.get("tools"))))
             found.append(ActiveSkill(**{name: str(value) for name, value in own.items()}, tools=tools))
+    # The bound holds for rows that another program has written, too.
     return tuple(found[-ACTIVE_MAX:])
 
 
@@ -222,6 +223,7 @@ class StoredActivations:
         async with self._changing:
             if name in self.names:
                 return False
+            # Before it is stored: a list requested meanwhile already shows it.
             self.names.add(name)
             try:
                 await anyio.to_thread.run_sync(self._store.record, *self._key, name, self._now())
@@ -239,6 +241,7 @@ class SharedActivations:
 
     def __init__(self, store: "StoredSessions", now: Callable[[], float]) -> None:
         self._store, self._now = store, now
+        # One object per id: two connections of a session must not overwrite what the other activates.
         self._known: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
         # Keeps the last ones alive; the dictionary alone lets go of what no connection uses.
         self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)

@@ -1,4 +1,4 @@
-"""How a client is served, depending on its host: which kind of list it gets, and in which form answers."""
+"""Decides how each client is served: which kind of tool list it gets, and in which form results."""
 
 import json
 from collections.abc import Iterator
@@ -101,6 +101,7 @@ class ClientProfiles:
         self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
         self.table = tuple(_table())
         self._served = Recent[str, ClientProfile](_CLIENTS_MAX)
+        # The empty name stands for every client that neither the table nor the config knows.
         every = (self.profile(""), *self.known.values())
         self.all_sessionful = all(served.listing == "dynamic" for served in every)
 
@@ -115,18 +116,20 @@ class ClientProfiles:
     @property
     def known(self) -> dict[str, ClientProfile]:
         """How the clients known to the table and the config are served, by globs of their names."""
-        by_config = {glob: self._as(glob, said, self._host_of(glob)) for glob, said in self._results.hosts.items()}
+        hosts = self._results.hosts
+        by_config = {glob: self._profile_from(glob, said, self._host_of(glob)) for glob, said in hosts.items()}
         return {host.clients: self.profile(host.clients) for host in self.table} | by_config
 
     def _decided(self, client: str) -> ClientProfile:
+        # The first glob that matches wins, in the order of the config.
         by_name = ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob))
         glob, said = next(by_name, ("", HostSection()))
-        return self._as(glob, said, self._host_of(client))
+        return self._profile_from(glob, said, self._host_of(client))
 
     def _host_of(self, client: str) -> HostBehaviour | None:
         return next((host for host in self.table if fnmatchcase(client, host.clients)), None)
 
-    def _as(self, glob: str, said: HostSection, host: HostBehaviour | None) -> ClientProfile:
+    def _profile_from(self, glob: str, said: HostSection, host: HostBehaviour | None) -> ClientProfile:
         """Return how a client is served of which ``said`` is written under ``glob``, and ``host`` known."""
         by_name = f"set by results.hosts[{json.dumps(glob)}]"
         listing, listing_reason = self._listing(said.listing, by_name, host)
@@ -135,10 +138,12 @@ class ClientProfiles:
         return ClientProfile(listing, listing_reason, structured, structured_reason, follows)
 
     def _listing(self, said: Listing | None, by_name: str, host: HostBehaviour | None) -> tuple[Listing, str]:
+        # Before what a person has set: a list that cannot grow must not be announced as one that does.
         if not self._grows:
             return "stable", "nothing can be activated: there is no server, or tool_search.enabled is false"
         if said:
             return said, by_name
+        # A setting for all clients: more general than one by name, more certain than what is known of a host.
         if self._gate.listing:
             return self._gate.listing, "set by gate.listing or --listing"
         if host:

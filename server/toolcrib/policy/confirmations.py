@@ -1,4 +1,4 @@
-"""Asks a person for approval: the question, the possible answers, and how long each holds."""
+"""Asks a person to confirm a call or a skill, and remembers the answer for as long as the person chose."""
 
 import logging
 import shlex
@@ -91,7 +91,7 @@ class Confirmations:
             return approval in self.approvals
         except StoreError as error:
             _log.warning("what was allowed cannot be read: %s", error.detail)
-            return False
+            return False  # in doubt, a person is asked again
 
     def allow(self, approval: Approval) -> None:
         """Store a lasting confirmation. Blocks.
@@ -106,7 +106,7 @@ class Confirmations:
         try:
             self.allow(approval)
         except StoreError as error:
-            _log.warning("an answer cannot be kept: %s", error.detail)
+            _log.warning("an answer cannot be stored: %s", error.detail)  # it still holds for this call
 
     async def _answer(self, request: Request, subject: Subject) -> tuple[ConfirmationAnswer, str]:
         """Return a person's answer and, if nobody could be asked, why not.
@@ -123,9 +123,11 @@ class Confirmations:
             return "unable", "Only a person can allow it, and this client has no way to ask one."
         if not request.can_ask_now:
             raise InputRequired
+        # Where requests cannot be related to a session, an answer cannot hold for one.
         choices = [ONCE, *([SESSION] if request.session.confirmed is not None else ()), ALWAYS]
         params = _form(await subject.question(), choices)
         try:
+            # A person may never answer, and the caller waits meanwhile.
             with anyio.move_on_after(self._answer_s):
                 return _read(await request.ask(_ELICIT, params), choices)
         except MCPError as error:
@@ -153,6 +155,7 @@ def _read(result: JsonObject, choices: list[str]) -> tuple[ConfirmationAnswer, s
     if action == "accept" and answer in choices:
         chosen: dict[object, ConfirmationAnswer] = {ONCE: ONCE, SESSION: SESSION, ALWAYS: ALWAYS}
         return chosen[answer], ""
+    # A client may accept with any content: only a choice that was offered counts as a yes.
     return _NO_ANSWER.get(action, "dismissed"), ""
 
 

@@ -89,6 +89,7 @@ class Visibility:
     def _action(self, skill: Skill) -> str | None:
         """Return the strictest applicable rule: a deny beats an allow, an allow beats a confirmation (R248)."""
         actions = {rule.action for rule in self._rules if _is_about(rule, skill)}
+        # Not the order of the rules: whoever adds a rule need not know those before it.
         if "deny" in actions:
             return "deny"
         return "confirm" if "confirm" in actions and "allow" not in actions else None
@@ -152,6 +153,7 @@ class Permissions:
         if self.unrestricted:
             return True
         names = tuple(names)
+        # A deny in any spelling wins, so it is tried before any allow.
         if self.denies(server, names):
             return False
         return any(self._allowed(each) for name, public in names for each in qualified_spellings(server, name, public))
@@ -178,6 +180,7 @@ class Permissions:
         if self.unrestricted:
             return True
         starts = beginnings(server)
+        # A deny that matches a name without any letters of ours matches every name.
         if any(map(self._denied, (_ANY_TOOL, *(f"{start}{_ANY_TOOL}" for start in starts)))):
             return False
         return any(glob_may_begin(glob, start) for glob in self._allow for start in starts)
@@ -230,6 +233,7 @@ class Policy:
         key = tuple(number for number, rule in enumerate(self._rules) if rule.matches(caller))
         if key not in self._permissions:
             matching = [self._rules[number] for number in key]
+            # A matching rule may widen what a caller may use, but no rule takes back a general deny.
             allows = [rule.allow for rule in matching if rule.allow is not None]
             allow = [glob for globs in allows for glob in globs] if allows else self._allow
             deny = [*self._deny, *(glob for rule in matching for glob in rule.deny)]

@@ -1,4 +1,4 @@
-"""Opens ``state.db``: its parts, and what a process does with them at its start."""
+"""Stores in ``state.db`` what cannot be rebuilt: activations, decisions, outcomes, learned words (ADR 14)."""
 
 import json
 import logging
@@ -200,6 +200,7 @@ class StoredSessions:
             session, last_used = connection.execute(query, key).fetchone() or (None, now)
             query = "SELECT name FROM activations WHERE session = ?"
             names = {row[0] for row in connection.execute(query, (session,))}
+        # To the hour, so that most requests only read.
         if now - last_used >= _TOUCH_AFTER_S:
             statement = "UPDATE sessions SET last_used = ? WHERE principal = ? AND session_id = ?"
             self._store.execute(statement, (now, *key), owed=f"touch {key}")
@@ -234,6 +235,7 @@ class StoredSessions:
         those that are ``known`` to be active if nothing is kept of the session any more.
         """
         key = principal, session_id
+        # Read first: most requests change nothing, and a write waits for other processes.
         before = self.active_skills(*key)
         if before is not None and changed(before, changes) == before:
             return before
@@ -302,6 +304,7 @@ class SkillDecisions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, _SkillRow] = {}
+        # Damage in use replaces the file by an empty one, and a disabled skill must not come back.
         store.prepare(self._write_known)
         with suppress(StoreError):  # said by whoever asks next
             self._read()
@@ -396,6 +399,7 @@ class Outcomes:
     def with_report(self, report: Report, now: float) -> "Outcomes":
         """Return them with one more report."""
         before = self if self.digest == report.digest else Outcomes(report.digest)
+        # Weights fade from report to report, so no single reports have to be stored.
         fading = faded(now - before.last_report)
         return Outcomes(
             report.digest,
@@ -508,6 +512,7 @@ def caller_from_key(learner: str) -> Caller | None:
 
 def with_lesson(known: Vocabularies, learner: str, lesson: Lesson, others: int = 0) -> Vocabularies:
     """Return vocabularies with one more lesson of somebody, within the bounds; ``others`` are learners besides."""
+    # A new learner never evicts another: one caller could make all others forget.
     if learner not in known and len(known) + others >= LEARNERS_MAX:
         return known
     return {**known, learner: known.get(learner, NOTHING_LEARNT).after(lesson)}
@@ -544,6 +549,7 @@ class StoredVocabularies:
             for learner, lesson in lessons:
                 now = with_lesson(now, learner, lesson, others)
             old, new = set(_word_rows(before)), set(_word_rows(now))
+            # Only rows that differ: a lesson changes a few of thousands.
             connection.executemany(_DROP, [row[:3] for row in old - new])
             connection.executemany(_KEEP_WORD, new - old)
 
