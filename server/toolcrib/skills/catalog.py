@@ -54,14 +54,6 @@ class RootLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
-    """A skill hidden from everybody, and why; only reported to the person at the terminal."""
-
-    skill: Skill
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class SkillInputs:
     """What the skills visible to a caller depend on besides their rows: while it is unchanged, so are they.
 
@@ -160,7 +152,17 @@ class SkillCatalog:
             with suppress(KeyError):
                 return self._visible[key]
             generation = self._generation
-        visible, hidden = self._divided(caller, generation)
+        # Outside the lock, since it reads files; the generation tells whether the result is outdated by then.
+        hidden: dict[str, set[str]] = {}
+        shown: list[Skill] = []
+        switched_off = self._decisions.switched_off()
+        for skill in self._in_scope(caller):
+            folders = hidden.setdefault(skill.root, set())
+            if self._visibility.reason(skill, switched_off) is None:
+                shown.append(skill)
+            else:
+                folders.add(_folder(skill.path))
+        visible = VisibleSkills(shown, generation)
         seen = hash(tuple((each.source, each.folder, each.name, each.description) for each in visible.skills))
         with self._lock:
             self._hidden.update(hidden)
@@ -186,26 +188,10 @@ class SkillCatalog:
         for notify in self._subscribers if scopes else ():
             notify(scopes)
 
-    def _divided(self, caller: Caller, generation: int) -> tuple[VisibleSkills, dict[str, set[str]]]:
-        """Return what the caller may see, and for every root in scope the folders of hidden skills."""
-        hidden: dict[str, set[str]] = {}
-        seen: list[Skill] = []
-        switched_off = self._decisions.switched_off()
-        for skill in self._in_scope(caller):
-            places = hidden.setdefault(skill.root, set())
-            if self._visibility.reason(skill, switched_off) is None:
-                seen.append(skill)
-            else:
-                places.add(_folder(skill.path))
-        return VisibleSkills(tuple(seen), generation), hidden
-
     def for_person(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see, including skills that their author hides from models but not from people."""
-        switched_off = self._decisions.switched_off()
-        in_scope = self._in_scope(caller)
-        return VisibleSkills(
-            tuple(skill for skill in in_scope if self._visibility.reason(skill, switched_off, by_person=True) is None)
-        )
+        off, reason = self._decisions.switched_off(), self._visibility.reason
+        return VisibleSkills([skill for skill in self._in_scope(caller) if reason(skill, off, by_person=True) is None])
 
     def everything(self, caller: Caller) -> VisibleSkills:
         """Return all skills in the caller's scope, including hidden ones: for the person who enables them."""
@@ -215,11 +201,11 @@ class SkillCatalog:
         """Return whether a person has to confirm before the text of the skill is returned."""
         return self._visibility.must_confirm(skill)
 
-    def withheld(self, caller: Caller) -> list[Withheld]:
-        """Return the hidden skills in the caller's scope."""
+    def withheld(self, caller: Caller) -> list[tuple[Skill, str]]:
+        """Return the skills in the caller's scope that are hidden, each with the reason: for the person only."""
         switched_off = self._decisions.switched_off()
         reasons = ((skill, self._visibility.reason(skill, switched_off)) for skill in self._in_scope(caller))
-        return [Withheld(skill, reason) for skill, reason in reasons if reason is not None]
+        return [(skill, reason) for skill, reason in reasons if reason is not None]
 
     def lacking(self) -> list[Problem]:
         """Return the skills of the config's own scope hidden because an environment variable is missing (R253)."""

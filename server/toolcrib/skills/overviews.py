@@ -93,23 +93,19 @@ def skill_directory(entries: Sequence[DirectoryEntry], section: SkillsDirectoryC
         )
         return "\n".join([_OPEN, f"{head}:", *lines, _CLOSE])
 
-    def fits(text: str) -> bool:
-        return len(text.encode()) <= section.max_bytes
-
     every, narrow = len(chosen), _TRIGGERS[-1]
     if not chosen:
         return "", 0
     for width in _TRIGGERS:
-        if fits(text := rendered(every, every, every, width)):
+        if _fits(text := rendered(every, every, every, width), section.max_bytes):
             return text, every
-    triggers = _greatest(lambda some: rendered(every, every, some, narrow), every, fits)
-    if triggers is not None:
-        return rendered(every, every, triggers, narrow), every
-    titles = _greatest(lambda some: rendered(every, some, 0, narrow), every, fits)
-    if titles is not None:
-        return rendered(every, titles, 0, narrow), every
-    count = _greatest(lambda some: rendered(some, 0, 0, narrow), every, fits)
-    return (rendered(count, 0, 0, narrow), count) if count else ("", 0)
+    found = _longest(lambda some: rendered(every, every, some, narrow), every, section.max_bytes) or _longest(
+        lambda some: rendered(every, some, 0, narrow), every, section.max_bytes
+    )
+    if found:
+        return found[0], every
+    found = _longest(lambda some: rendered(some, 0, 0, narrow), every, section.max_bytes)
+    return found if found and found[1] else ("", 0)
 
 
 def _selected(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig) -> list[DirectoryEntry]:
@@ -163,7 +159,12 @@ def catalog_block(
         more = f"{_MORE} {_NEXT.format(next_uri(count))}" if next_uri else _MORE
         return render(chosen[:count], width, more if count < total else "")
 
-    return _largest(rendered, len(chosen), _DESCRIPTIONS, max_bytes)
+    every = len(chosen)
+    for width in _DESCRIPTIONS if every else ():
+        if _fits(text := rendered(every, width), max_bytes):
+            return text, every
+    found = _longest(lambda some: rendered(some, _DESCRIPTIONS[-1]), every - 1, max_bytes)
+    return found if found and found[1] else ("", 0)
 
 
 def _catalog_xml(entries: Sequence[CatalogEntry], width: int, more: str) -> str:
@@ -204,31 +205,20 @@ def _attribute(text: str) -> str:
     return escape(one_line(text))
 
 
-def _largest(rendered: Callable[[int, int], str], count: int, widths: Sequence[int], max_bytes: int) -> tuple[str, int]:
-    """Return ``rendered(count, width)`` for the greatest width at which all ``count`` entries fit.
+def _fits(text: str, max_bytes: int) -> bool:
+    return len(text.encode()) <= max_bytes
 
-    If even the smallest width is too much, for as many entries as fit at that width.
+
+def _longest(text_of: Callable[[int], str], most: int, max_bytes: int) -> tuple[str, int] | None:
+    """Return the text of the greatest number up to ``most`` that fits, and the number; None if not even that of 0 does.
+
+    A greater number has a longer text, so a few of them have to be tried only.
     """
-
-    def fits(text: str) -> bool:
-        return len(text.encode()) <= max_bytes
-
-    if not count:
-        return "", 0
-    for width in widths:
-        if fits(text := rendered(count, width)):
-            return text, count
-    some = _greatest(lambda some: rendered(some, widths[-1]), count - 1, fits)
-    return (rendered(some, widths[-1]), some) if some else ("", 0)
-
-
-def _greatest(text_of: Callable[[int], str], most: int, fits: Callable[[str], bool]) -> int | None:
-    """Return the greatest number up to ``most`` whose text fits; None if not even that of 0 does."""
     low, high = -1, most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(text_of(middle)) else (low, middle)
-    return low if low >= 0 else None
+        low, high = (middle, high) if _fits(text_of(middle), max_bytes) else (low, middle)
+    return (text_of(low), low) if low >= 0 else None
 
 
 CATALOG_PAGES = "toolcrib://skills/"
@@ -346,7 +336,7 @@ class Overviews:
             visible, cleaner = self._use_cases.visible(session)
             return Overview(
                 skills=tuple(self._use_cases.shown(cleaner, visible, skill) for skill in visible.skills),
-                withheld=tuple((each.skill, each.reason) for each in self._catalog.withheld(session.caller)),
+                withheld=tuple(self._catalog.withheld(session.caller)),
                 changed=sum(load.changes.added + load.changes.updated for load in self._use_cases.loads),
                 untrusted=self._catalog.untrusted_count(),
                 errors=(

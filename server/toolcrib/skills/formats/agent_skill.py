@@ -35,40 +35,18 @@ FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata
 
 PRECONDITIONS = frozenset(
     (
-        "prerequisites",
-        "prerequisite",
-        "preconditions",
-        "requirements",
-        "before you start",
-        "before you begin",
-        "before starting",
-        "required inputs",
+        *("prerequisites", "prerequisite", "preconditions", "requirements", "before you start"),
+        *("before you begin", "before starting", "required inputs"),
     )
 )
 """Usual headings of the section on preconditions."""
 
 FAILURE_MODES = frozenset(
     (
-        "failure modes",
-        "pitfalls",
-        "common pitfalls",
-        "common pitfalls to avoid",
-        "gotchas",
-        "common mistakes",
-        "common mistakes to avoid",
-        "troubleshooting",
-        "common issues",
-        "common errors",
-        "common problems",
-        "known issues",
-        "anti patterns",
-        "antipatterns",
-        "anti patterns to avoid",
-        "common anti patterns",
-        "red flags",
-        "error handling",
-        "limitations",
-        "warnings",
+        *("failure modes", "pitfalls", "common pitfalls", "common pitfalls to avoid", "gotchas"),
+        *("common mistakes", "common mistakes to avoid", "troubleshooting", "common issues", "common errors"),
+        *("common problems", "known issues", "anti patterns", "antipatterns", "anti patterns to avoid"),
+        *("common anti patterns", "red flags", "error handling", "limitations", "warnings"),
     )
 )
 """Usual headings of the section on failure modes."""

@@ -1,4 +1,4 @@
-"""Finds the procedure of a skill: the steps to follow, as opposed to other numbered lists."""
+"""The pieces of a skill's text: what each needs to be understood, what it signals, and which of them are steps."""
 
 import re
 from bisect import bisect_right
@@ -11,19 +11,8 @@ from typing import NamedTuple
 from toolcrib.base.markdown import ITEMS, Block, Kind
 
 _GATES = (
-    *(
-        "must",
-        "never",
-        "do not",
-        "don't",
-        "always",
-        "critical",
-        "important",
-        "required",
-        "warning",
-        "caution",
-        "**not**",
-    ),
+    *("must", "never", "do not", "don't", "always", "critical", "important", "required", "warning", "caution"),
+    "**not**",
 )
 """Strong if capitalized: Important announces a gate, while "important" in running text seldom does."""
 _STRONG = ("must not", "must never", "mandatory", "forbidden")
@@ -136,6 +125,8 @@ def _is_own(path: str, before: str, files: frozenset[str]) -> bool:
     stem = name.rpartition(".")[0]
     return before.endswith("(") or (name.endswith(".md") and stem.isupper() and stem not in ("SKILL", "README"))
 
+
+# -- pieces and what they need ---------------------------------------------------------------------
 
 LEVEL_MAX = 6
 """The level of the deepest heading."""
@@ -418,6 +409,8 @@ def _topic(block: Block) -> Topic:
     edges = lowered.strip(" #*:.")
     return Topic.EXAMPLES if edges.startswith(_EDGES) or edges.endswith(_EDGES) else Topic.NONE
 
+
+# -- the procedure ---------------------------------------------------------------------------------
 
 _LEAST = 2
 """Minimum number of steps of a procedure."""
