@@ -1,6 +1,7 @@
 """Whether two checkouts behave the same: what each says and writes when both are asked the same, byte by byte."""
 
 import difflib
+import hashlib
 import json
 import os
 import sys
@@ -14,7 +15,8 @@ from time import monotonic
 
 import catalog
 from behaviour_aspects import ASPECTS, Given, Job, Recording, jobs
-from behaviour_site import Answers, World, copied, in_parallel, removed
+from behaviour_inputs import CLIENT_FILES
+from behaviour_site import COPIED, Answers, World, copied, in_parallel, removed
 from measuring import options, say
 
 SHARED = catalog.ROOT.parent / "shared"
@@ -70,10 +72,12 @@ def differences(there: Answers, here: Answers) -> list[Difference]:
 
 def recorded(root: Path, site: Path, given: Namespace) -> Recording:
     """Ask a checkout everything, in a copy of it and in worlds that are gone afterwards."""
+    if site.exists():
+        removed(site)
     recording = Recording()
     checkout = site / "checkout"
     copied(root, checkout)
-    asked = Given(given.catalog, given.requests, given.skills, given.most)
+    asked = Given(given.catalog, given.requests, given.skills, site.with_name("kept"), given.most)
     found = jobs(given.only, asked)
     tasks: list[Callable[[], None]] = [
         partial(done, name, job, World(site / f"world-{number:02}", checkout), recording)
@@ -117,17 +121,47 @@ def compared(given: Namespace) -> Mapping[str, tuple[int, list[Difference]]]:
     """Return, for each aspect, how many questions were asked and which were answered differently."""
     found: dict[str, tuple[int, list[Difference]]] = {name: (0, []) for name in given.only}
     for _ in range(given.repeat):
-        with tempfile.TemporaryDirectory(prefix="behaviour-") as folder:
-            site = Path(folder) / "site"
-            say(f"asking {given.against} ...")
-            there = recorded(given.against, site, given)
+        with tempfile.TemporaryDirectory(prefix="behaviour-") as temporary:
+            folder = Path(given.keep or temporary)
+            there = asked_there(folder, given)
             say(f"asking {catalog.ROOT} ...")
-            here = recorded(catalog.ROOT, site, given)
+            here = recorded(catalog.ROOT, folder / "site", given)
         for name in given.only:
             count, differing = found[name]
             pair = there.answers.get(name, {}), here.answers.get(name, {})
             found[name] = count + len(pair[0] | pair[1]), differing + differences(*pair)
     return found
+
+
+def asked_there(folder: Path, given: Namespace) -> Recording:
+    """Return what the other checkout says; what it said before, where nothing has changed and that was kept."""
+    file, of = folder / "there.json", fingerprint(given)
+    if file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        if before["of"] == of:
+            return Recording(before["answers"])
+    for left in (folder / "site", folder / "kept"):
+        if left.exists():
+            removed(left)
+    say(f"asking {given.against} ...")
+    there = recorded(given.against, folder / "site", given)
+    file.write_text(json.dumps({"of": of, "answers": there.answers}), encoding="utf-8")
+    return there
+
+
+def fingerprint(given: Namespace) -> str:
+    """Return what the answers of the other checkout rest on: its files, those that ask, the inputs and the options."""
+    read = [given.against / name for name in COPIED]
+    asking = [*catalog.SERVERS.parent.glob("behaviour*.py"), catalog.SERVERS, CLIENT_FILES]
+    digest = hashlib.sha256(repr((sorted(given.only), given.most, sys.version)).encode())
+    for place in (*read, *asking):
+        for path in sorted([place, *place.rglob("*")]):
+            if path.is_file() and path.suffix != ".pyc":
+                digest.update(str(path).encode() + path.read_bytes())
+    for place in (given.catalog, given.requests, given.skills):
+        for path in sorted(place.rglob("*")):
+            digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    return digest.hexdigest()
 
 
 def measure(given: Namespace) -> bool:
@@ -166,9 +200,13 @@ def main() -> None:
     parser.add_argument("--skills", type=Path, default=SHARED / "skills-dev", metavar="DIR", help="corpus and queries")
     parser.add_argument("--most", type=int, metavar="N", help="only the first N requests of each set")
     parser.add_argument("--first", type=int, default=3, metavar="N", help="differences shown of each (default: 3)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what DIR says, and do not ask it again")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="what runs at a time")
     given = parser.parse_args()
     given.against = given.against.resolve()
+    if given.keep:
+        given.keep = given.keep.resolve()
+        given.keep.mkdir(parents=True, exist_ok=True)
     sys.exit(0 if measure(given) else 1)
 
 

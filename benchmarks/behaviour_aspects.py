@@ -5,6 +5,7 @@ Knows what to ask and through which door, all of them toolcrib's own; never know
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from behaviour_site import (
     Answers,
     Client,
     Conversation,
+    HttpServed,
     JsonObject,
     World,
     normalised,
@@ -24,26 +26,29 @@ from behaviour_site import (
     schema_of,
 )
 
-ASPECTS = ("tools", "search", "calls", "events", "cli", "documents", "databases")
+ASPECTS = ("tools", "search", "calls", "http", "events", "cli", "documents", "databases", "upgrade")
 SIDES = {"events": ("tools", "search", "calls"), "databases": ("calls",)}
 """Aspects that others leave behind."""
 
-MODES = ("tool_search", "regex", "exact")
 EVERY = 25
 """Of the requests of a set, one in so many is asked in other ways too."""
 
 FORM = {"elicitation": {"form": {}, "url": {}}}
-_HANDLE = re.compile(r'(\\?"handle\\?": ?\\?")[\w-]{20,}')
+_RANDOM = re.compile(r'(\\?"(?:handle|requestState|elicitationId)\\?": ?\\?")[\w-]{20,}')
 _FOLLOWING = re.compile(r"call toolcrib's (\w+) with (\{.*?\})\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a checkout is asked about: folders and files that may not be there, and how much of them."""
+    """What a checkout is asked about: folders that may not be there, and at most how many requests of each.
+
+    ``kept`` is where the first checkout leaves files for itself and the other one to start on.
+    """
 
     catalog: Path
     requests: Path
     skills: Path
+    kept: Path
     most: int | None = None
 
 
@@ -75,18 +80,15 @@ def configured(world: World, servers: JsonObject, section: JsonObject, name: str
 def jobs(wanted: Sequence[str], given: Given) -> dict[str, Job]:
     """Return what has to be done for some aspects, by name; each in a world of its own."""
     needed = {*wanted, *(other for aspect in wanted for other in SIDES.get(aspect, ()))}
-    found: dict[str, Job] = {}
+    found: dict[str, Job] = _cli_jobs() if "cli" in needed else {}
     if "search" in needed:
         found |= _search_jobs(given)
+    if "calls" in needed:
+        found |= {"calls": _calls, "calls, no session": _modern_calls, "calls, servers that fail": _failing_calls}
     if "tools" in needed:
         found |= _tools_jobs(given)
-    if "calls" in needed:
-        found |= {"calls": _calls, "calls of a client without a session": _modern_calls}
-    if "cli" in needed:
-        found |= _cli_jobs()
-    if "documents" in needed:
-        found["documents"] = _documents
-    return found
+    alone: dict[str, Job] = {"http": _http, "upgrade": partial(_upgrade, given.kept), "documents": _documents}
+    return found | {name: job for name, job in alone.items() if name in needed}
 
 
 # -- lists ---------------------------------------------------------------------------------------
@@ -131,9 +133,9 @@ def _lists_of_catalog(name: str, lists: Mapping[str, list[JsonObject]], world: W
 
 
 def _first_start(world: World, config: Path, label: str, recording: Recording) -> None:
-    """Have every server listed once; the list of tools waits for them where it depends on them."""
+    """Have every server listed and every skill read once, which the handshake waits for only a moment."""
     with world.served(config) as conversation:
-        recording.keep("tools", f"{label}, first start, initialize", conversation.opened(Client()))
+        conversation.opened(Client())
         conversation.called("tool_search", {"query": "anything"})
         recording.keep("tools", f"{label}, first start, tools/list", _answer(conversation.said("tools/list", {})))
 
@@ -224,6 +226,7 @@ def _search_skills(given: Given, world: World, recording: Recording) -> None:
     section = {"skills": {"skill_dirs": [str(given.skills / "corpus")], "discover": []}}
     config = configured(world, {}, section)
     asked = inputs.skill_requests(given.skills / "queries.jsonl")[: given.most]
+    world.command("skills", "list", "--config", str(config))  # reads all skills, which a handshake does not wait for
 
     def keep(question: str, tool: str, arguments: JsonObject) -> JsonObject:
         said = conversation.called(tool, arguments)
@@ -290,7 +293,8 @@ CALLS: Sequence[tuple[str, JsonObject]] = (
     ("issues__shown", {"a": "b"}),
     ("echo__echo", {"text": "said"}),
     ("echo__echo_1", {}),
-    ("issues__strange-name-with-dots", {"text": "x"}),
+    ("issues__strange-name-with-dots-372370d9", {"text": "x"}),
+    ("mail__purge_mail", {}),
     ("tool_search", {"query": "strange name"}),
     ("tool_search", {"query": " "}),
     ("tool_search", {}),
@@ -325,10 +329,12 @@ CALLS: Sequence[tuple[str, JsonObject]] = (
     ("skill_get", {"names": ["triage-issues"], "file": "../../secret"}),
     ("skill_get", {"names": ["triage-isues", "send-report"]}),
     ("skill_get", {"names": []}),
-    ("skill_activate", {"name": "triage-issues"}),
-    ("skill_activate", {"name": "nothing"}),
-    ("skill_deactivate", {"name": "triage-issues"}),
-    ("skill_report_outcome", {"name": "triage-issues", "outcome": "success"}),
+    ("skill_activate", {"names": ["send-report"]}),
+    ("skill_activate", {"names": ["nothing"]}),
+    ("mail__purge_mail", {}),
+    ("skill_deactivate", {"names": ["send-report"]}),
+    ("mail__purge_mail", {}),
+    ("skill_report_outcome", {"name": "triage-issues", "success": True, "note": "all sorted"}),
     ("skill_report_outcome", {"name": "triage-issues"}),
     ("issues__crash_once", {}),
     ("issues__list_issues", {"repo": "a/b"}),
@@ -347,7 +353,9 @@ REQUESTS: Sequence[tuple[str, JsonObject]] = (
     ("resources/read", {"uri": "toolcrib://servers/issues/file:///notes/missing"}),
     ("resources/read", {"uri": "toolcrib://servers/none/file:///x"}),
     ("resources/read", {"uri": "skill://repo/triage-issues/SKILL.md"}),
-    ("resources/read", {"uri": "skill://repo/triage-issues/rules.md"}),
+    ("resources/read", {"uri": "skill://repo/send-report/SKILL.md"}),
+    ("resources/read", {"uri": "skill://repo/send-report/form.md"}),
+    ("resources/read", {"uri": "toolcrib://skills"}),
     ("resources/read", {"uri": "skill://repo/none/SKILL.md"}),
     ("resources/read", {"uri": "toolcrib://status"}),
     ("resources/subscribe", {"uri": "toolcrib://servers/issues/file:///notes/plan.txt"}),
@@ -374,8 +382,9 @@ REQUESTS: Sequence[tuple[str, JsonObject]] = (
         },
     ),
     ("skills/list", {}),
-    ("skills/get", {"name": "triage-issues"}),
-    ("resources/directory/read", {"uri": "skill://repo/triage-issues"}),
+    ("skills/get", {"uri": "skill://repo/send-report/SKILL.md"}),
+    ("skills/get", {"name": "send-report"}),
+    ("resources/directory/read", {"uri": "skill://repo/send-report"}),
     ("logging/setLevel", {"level": "error"}),
     ("no/such/method", {}),
 )
@@ -399,20 +408,22 @@ def _calls_world(world: World, more: JsonObject) -> Path:
     return configured(world, {**inputs.write_servers(world.folder), **more}, inputs.CALLED)
 
 
+_REPLIES: Sequence[JsonObject] = (
+    _said_yes("once"),
+    {"result": {"action": "decline"}},
+    {"result": {"action": "cancel"}},
+    _said_yes("this session"),
+    {"result": {"action": "accept", "content": {"colour": "red"}}},
+    {"error": {"code": -1, "message": "no"}},
+)
+
+
 def _calls(world: World, recording: Recording) -> None:
-    """Ask all there is, once with a person to ask and once without; the second start is one of a known catalog."""
-    config = _calls_world(world, {"echo": inputs.ECHO, **_FAILING})
-    replies = [
-        _said_yes("once"),
-        {"result": {"action": "decline"}},
-        {"result": {"action": "cancel"}},
-        _said_yes("this session"),
-        {"result": {"action": "accept", "content": {"colour": "red"}}},
-        {"error": {"code": -1, "message": "no"}},
-    ]
-    for label, client in (("first", Client()), ("asked", Client(capabilities=FORM, replies=replies))):
+    """Ask all there is, once without a person to ask and once with; the second start knows the catalog."""
+    config = _calls_world(world, {"echo": inputs.ECHO})
+    for label, client in (("first", Client()), ("asked", Client(capabilities=FORM, replies=[*_REPLIES]))):
         with world.served(config) as conversation:
-            _keep_said(recording, f"{label}, initialize", conversation.opened(client))
+            conversation.opened(client)
             conversation.called("tool_search", {"query": "anything"})
             _ask_all(conversation, label, recording)
             for line in LINES:
@@ -420,21 +431,38 @@ def _calls(world: World, recording: Recording) -> None:
             _keep_said(recording, f"{label}, after bad lines", conversation.said("ping", {}))
             recording.keep("calls", f"{label}, end", conversation.end())
     keep_events(world, "calls", recording)
-    for file in sorted([*world.folder.rglob("*.db")]):
+    for file in sorted(world.folder.rglob("*.db")):
         recording.keep("databases", file.name, schema_of(file))
 
 
 def _modern_calls(world: World, recording: Recording) -> None:
     """Ask the same without a session, where each request says who asks."""
-    config = _calls_world(world, {"echo": inputs.ECHO, **_FAILING})
+    config = _calls_world(world, {"echo": inputs.ECHO})
+    client = Client(era=MODERN, capabilities=FORM, replies=[*_REPLIES])
     with world.served(config, *_STABLE) as conversation:
-        _keep_said(recording, "modern, discover", conversation.opened(Client(era=MODERN)))
+        conversation.opened(client)
         conversation.called("tool_search", {"query": "anything"})
         _ask_all(conversation, "modern", recording)
-        conversation.client.era = "1999-01-01"
+        client.era = "1999-01-01"
         _keep_said(recording, "modern, an unknown version", conversation.said("tools/list", {}))
         recording.keep("calls", "modern, end", conversation.end())
     keep_events(world, "calls, modern", recording)
+
+
+def _failing_calls(world: World, recording: Recording) -> None:
+    """Ask for tools of servers that do not start; in few words, because they are tried again 15 s later."""
+    config = _calls_world(world, _FAILING)
+    with world.served(config) as conversation:
+        conversation.opened(Client())
+        conversation.called("tool_search", {"query": "anything"})
+        for arguments in ({"query": "mail"}, {"query": "mail", "server": "broken"}):
+            _keep_said(recording, f"failing, {arguments}", conversation.called("tool_search", arguments))
+        for name in ("broken__tool", "gone__tool"):
+            called = conversation.called("tool_call", {"name": name, "arguments": {}})
+            _keep_said(recording, f"failing, tool_call {name}", called)
+            _keep_said(recording, f"failing, {name}", conversation.called(name, {}))
+        recording.keep("calls", "failing, end", conversation.end())
+    keep_events(world, "calls, failing", recording)
 
 
 def _ask_all(conversation: Conversation, label: str, recording: Recording) -> None:
@@ -462,7 +490,95 @@ def _read_all(conversation: Conversation, label: str, recording: Recording) -> N
 
 
 def _keep_said(recording: Recording, question: str, said: str) -> None:
-    recording.keep("calls", question, normalised(said, ((_HANDLE, r"\1<handle>"),)))
+    recording.keep("calls", question, normalised(said, ((_RANDOM, r"\1<random>"),)))
+
+
+# -- HTTP ----------------------------------------------------------------------------------------
+
+
+def _http(world: World, recording: Recording) -> None:
+    """Ask over HTTP, with and without a token, with a session and without."""
+    tokens = [{"token": f"a-long-token-of-{name}-0123456789", "subject": name} for name in ("ann", "bob")]
+    section = {**inputs.CALLED, "http": {"tokens": tokens, "path": "/mcp"}}
+    inputs.write_skills(world.project / ".agents" / "skills")
+    config = configured(world, inputs.write_servers(world.folder), section)
+    world.command("skills", "list", "--config", str(config))
+    served = HttpServed(world, config, "--listing", "auto")
+    for number, (method, path, body, headers) in enumerate(_http_requests(tokens[0]["token"])):
+        said = served.asked(method, path, body, headers)
+        recording.keep("http", f"{number}: {method} {path} {body[:120]} {sorted(headers)}", said)
+    recording.keep("http", "end", served.end())
+
+
+def _http_requests(token: str) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """Yield requests: refused ones, those of a session until it ends, and those that need none."""
+    allowed = {"authorization": f"Bearer {token}"}
+    about = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": Client().info}
+    ping = _line("ping", {})
+    yield "POST", "/mcp", _line("initialize", about), {}
+    yield "POST", "/mcp", _line("initialize", about), {"authorization": "Bearer wrong"}
+    yield "POST", "/other", _line("initialize", about), allowed
+    yield "POST", "/mcp", _line("initialize", about), {**allowed, "host": "elsewhere.example"}
+    yield "POST", "/mcp", _line("initialize", about), {**allowed, "origin": "https://elsewhere.example"}
+    yield "POST", "/mcp", "{", allowed
+    yield "POST", "/mcp", ping, {**allowed, "accept": "text/html"}
+    yield "POST", "/mcp", _line("initialize", about), allowed
+    versioned = {**allowed, "mcp-protocol-version": LEGACY}
+    yield "POST", "/mcp", json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}), versioned
+    search = {"name": "tool_search", "arguments": {"query": "create an issue"}}
+    call = {"name": "tool_call", "arguments": {"name": "issues__create_issue", "arguments": CREATED}}
+    for method, params in (("tools/call", search), ("tools/call", call), ("tools/list", {}), ("resources/list", {})):
+        yield "POST", "/mcp", _line(method, params), versioned
+    yield "POST", "/mcp", ping, {**versioned, "mcp-session-id": "another"}
+    yield "DELETE", "/mcp", "", versioned
+    yield "POST", "/mcp", ping, versioned
+    envelope = {"_meta": Client(era=MODERN).envelope}
+    modern = {**allowed, "mcp-protocol-version": MODERN, "mcp-session-id": ""}
+    for method, params in (("server/discover", {}), ("tools/list", {}), ("tools/call", search)):
+        headers = {**modern, "mcp-method": method, **({"mcp-name": params["name"]} if "name" in params else {})}
+        yield "POST", "/mcp", _line(method, {**params, **envelope}), headers
+    yield "GET", "/mcp", "", modern
+    yield "PUT", "/mcp", "", allowed
+
+
+def _line(method: str, params: JsonObject) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+# -- an upgrade ----------------------------------------------------------------------------------
+
+
+def _upgrade(kept: Path, world: World, recording: Recording) -> None:
+    """Start on files that the first of the two checkouts has left: its indexes, greetings and decisions."""
+    config = world.folder / "toolcrib.json"
+    if kept.exists():
+        shutil.copytree(kept, world.folder, dirs_exist_ok=True)
+    else:
+        _calls_world(world, {})
+        replies = [_said_yes("always")]
+        for client in (Client(capabilities=FORM, replies=replies), Client()):
+            with world.served(config) as conversation:
+                conversation.opened(client)
+                conversation.called("tool_search", {"query": "create an issue"})
+                conversation.called("mail__send_mail", SENT)
+                conversation.called("skill_get", {"names": ["send-report"]})
+                conversation.said("tools/list", {})
+        world.command("skills", "disable", "triage-issues", "--config", str(config))
+        shutil.copytree(world.folder, kept)
+    (world.folder / "cache" / "events.jsonl").write_text("", encoding="utf-8")
+    for arguments in (("status", "--json"), ("allow", "--json"), ("skills", "list", "--hidden", "--json")):
+        recording.keep("upgrade", " ".join(arguments), world.command(*arguments, "--config", str(config)))
+    with world.served(config) as conversation:
+        said = [conversation.opened(Client()), conversation.said("tools/list", {})]
+        asked = (("mail__send_mail", SENT), ("tool_search", {"query": "send"}), ("skill_search", {"query": "send"}))
+        said += [conversation.called(*each) for each in asked]
+        for number, each in enumerate(said):
+            recording.keep("upgrade", f"served, {number}", each)
+    events = (world.folder / "cache" / "events.jsonl").read_text(encoding="utf-8")
+    for line in normalised(events).splitlines():
+        recording.keep("upgrade", f"event {json.loads(line)['event']}", line)
+    for file in sorted(world.folder.rglob("*.db")):
+        recording.keep("upgrade", file.name, schema_of(file))
 
 
 # -- events --------------------------------------------------------------------------------------
@@ -471,11 +587,17 @@ def _keep_said(recording: Recording, question: str, said: str) -> None:
 def keep_events(world: World, label: str, recording: Recording) -> None:
     """Keep the events of a world's sessions: in order for each session, each server and each other kind.
 
-    What goes on at the same time has no order, so it is not compared between them.
+    What goes on at the same time has no order, so it is not compared between them. How many skills the first handshake
+    tells depends on how many are read by then.
     """
+    file = world.folder / "cache" / "events.jsonl"
     lines: dict[str, list[str]] = {}
-    for line in normalised((world.folder / "cache" / "events.jsonl").read_text(encoding="utf-8")).splitlines():
+    is_first = True
+    for line in normalised(file.read_text(encoding="utf-8") if file.exists() else "").splitlines():
         event = json.loads(line)
+        if is_first and event["event"] == "skill_directory_rendered":
+            is_first = False
+            continue
         stream = event["session"] or f"{event['event']} {event.get('server', '')}".strip()
         lines.setdefault(stream, []).append(line)
     for stream, said in lines.items():

@@ -16,6 +16,7 @@ JsonObject = dict[str, Any]
 
 OFFERING = str(catalog.SERVERS / "offering.py")
 STATIC = str(catalog.SERVERS / "static.py")
+CLIENT_FILES = catalog.ROOT / "tests" / "config" / "client_files.py"
 LISTING = str(catalog.SERVERS / "listing.py")
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 READS, DESTROYS = {"readOnlyHint": True, "openWorldHint": False}, {"readOnlyHint": False, "destructiveHint": True}
@@ -133,6 +134,7 @@ CALLED: JsonObject = {
             "side_effects": {"close_issue": "write"},
         }
     },
+    "tool_search": {"skill_scoped_patterns": ["mail.purge_*"]},
     "skills": {"outcomes": True, "tool_activation": "auto"},
 }
 """The config of the calls."""
@@ -164,8 +166,9 @@ Ask anna.smith@company.io before you begin.
 ---
 name: send-report
 description: Sends a weekly report by e-mail.
+tools: [mail__send_mail, mail__purge_mail]
 ---
-Write three sentences. Send them with `mail__send_mail`.
+Write three sentences as in [the form](form.md). Send them with `mail__send_mail`.
 """,
     "broken": "---\nname: broken\n---\nWithout a description.\n",
 }
@@ -199,6 +202,7 @@ def write_skills(folder: Path) -> None:
         file.parent.mkdir(parents=True)
         file.write_text(text, encoding="utf-8")
     (folder / "triage-issues" / "rules.md").write_text("# Rules\n\nBugs come first.\n", encoding="utf-8")
+    (folder / "send-report" / "form.md").write_text("# Form\n\nDone, next, in the way.\n", encoding="utf-8")
     aged(folder)
 
 
@@ -253,7 +257,7 @@ BROKEN_CONFIGS: Mapping[str, str] = {
 
 def client_files() -> list[tuple[str, str, str, Mapping[str, str]]]:
     """Return files as other clients write them: the client, where it keeps it, its text, and other files there."""
-    tests = str(catalog.ROOT / "tests")
+    tests = str(CLIENT_FILES.parents[1])
     if tests not in sys.path:
         sys.path.insert(0, tests)
     from config.client_files import CLIENT_TEXTS

@@ -3,6 +3,7 @@
 Knows processes, their pipes and what must differ between two runs; never knows what is asked.
 """
 
+import http.client
 import json
 import os
 import re
@@ -22,7 +23,7 @@ PYTHON = sys.executable
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 META = "io.modelcontextprotocol/"
 COPIED = ("server", "packs", "scripts", "docs")
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 JsonObject = dict[str, Any]
 Answers = dict[str, str]
@@ -137,21 +138,25 @@ class World:
         file.write_text(content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8")
         return file
 
-    def command(self, *arguments: str, given: str = "", environ: Mapping[str, str] | None = None) -> str:
+    def command(self, *arguments: str, given: str = "") -> str:
         """Run a command of toolcrib's and return its exit code, stdout and stderr as one text."""
-        return self.python("-m", "toolcrib", *arguments, given=given, environ=environ)
+        return self.python("-m", "toolcrib", *arguments, given=given)
 
-    def python(self, *arguments: str, given: str = "", environ: Mapping[str, str] | None = None) -> str:
+    def python(self, *arguments: str, given: str = "") -> str:
         """Run Python on the checkout's source and return its exit code, stdout and stderr as one text."""
-        done = subprocess.run(
-            [PYTHON, *arguments],
-            input=given.encode(),
-            capture_output=True,
-            env={**self.environ, **(environ or {})},
-            cwd=self.project,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        command = [PYTHON, *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                input=given.encode(),
+                capture_output=True,
+                env=self.environ,
+                cwd=self.project,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "has not ended"
         return ended(str(done.returncode), done.stdout, done.stderr)
 
     def commands(self, *several: Sequence[str]) -> list[str]:
@@ -271,9 +276,18 @@ class Conversation:
 
     def said(self, method: str, params: JsonObject) -> str:
         """Send a request and return all that comes until its answer, line by line."""
+        if self.client.era == LEGACY:
+            return self._said(method, params)
+        params = {**params, "_meta": {**self.client.envelope, **params.get("_meta", {})}}
+        said = [self._said(method, params)]
+        while self.client.replies and "inputRequests" in (asked := result_of(said[-1])):
+            replies = {key: self._next_reply().get("result", {}) for key in asked["inputRequests"]}
+            again = {"inputResponses": replies, "requestState": asked.get("requestState")}
+            said.append(self._said(method, {**params, **again}))
+        return "\n".join(said)
+
+    def _said(self, method: str, params: JsonObject) -> str:
         self._last_id += 1
-        if self.client.era == MODERN:
-            params = {**params, "_meta": {**self.client.envelope, **params.get("_meta", {})}}
         self.send({"id": self._last_id, "method": method, "params": params})
         return self.until(self._last_id)
 
@@ -281,8 +295,8 @@ class Conversation:
         """Return all that comes until the answer to a request; questions of the server's are answered meanwhile."""
         lines: list[str] = []
         while line := self._stdout.readline():
-            lines.append(line.decode().removesuffix("\n"))
-            message = json.loads(line)
+            lines.append(line.decode("utf-8", "backslashreplace").removesuffix("\n"))
+            message = _message(line)
             if "method" in message and "id" in message:
                 self._reply(message)
             elif "method" not in message and message.get("id") == key:
@@ -290,19 +304,87 @@ class Conversation:
         return "\n".join([*lines, "(ended)"])
 
     def _reply(self, question: JsonObject) -> None:
+        self.send({"id": question["id"], **self._next_reply()})
+
+    def _next_reply(self) -> JsonObject:
         replies = self.client.replies
-        reply = replies.pop(0) if replies else {"error": {"code": -32601, "message": "nobody answers"}}
-        self.send({"id": question["id"], **reply})
+        return replies.pop(0) if replies else {"error": {"code": -32601, "message": "nobody answers"}}
 
     def called(self, name: str, arguments: JsonObject, **more: Any) -> str:
         """Call a tool and return all that comes until its answer."""
         return self.said("tools/call", {"name": name, "arguments": arguments, **more})
 
 
+class HttpServed:
+    """``toolcrib serve`` over HTTP on a free port of loopback, and requests to it whose answers are kept whole."""
+
+    def __init__(self, world: World, config: Path, *options: str) -> None:
+        command = [PYTHON, "-m", "toolcrib", "serve", "--config", str(config), "--transport", "http", "--port", "0"]
+        self._process = subprocess.Popen(
+            [*command, *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=world.environ, cwd=world.project
+        )
+        assert self._process.stderr
+        self._stderr = self._process.stderr
+        self._watchdog = threading.Timer(PATIENCE_S, self._process.kill)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+        self._before = b""
+        self._host, self._session = "", ""
+        for line in self._stderr:
+            self._before += line
+            if found := re.search(rb"serving http://([\d.:]+)", line):
+                self._host = found[1].decode()
+                break
+
+    def end(self) -> str:
+        """Ask it to end, and return its exit code and what it said on stderr."""
+        self._process.terminate()
+        said = self._before + self._stderr.read()
+        code = self._process.wait()
+        self._watchdog.cancel()
+        self._stderr.close()
+        return self._shown(ended(str(code), b"", said))
+
+    def asked(self, method: str, path: str, body: str = "", headers: Mapping[str, str] | None = None) -> str:
+        """Send one HTTP request and return the status, the headers that say something, and the body of its answer."""
+        usual = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        session = {"mcp-session-id": self._session} if self._session else {}
+        connection = http.client.HTTPConnection(self._host, timeout=PATIENCE_S)
+        try:
+            connection.request(method, path, body.encode(), {**usual, **session, **(headers or {})})
+            answer = connection.getresponse()
+            said = answer.read().decode("utf-8", "backslashreplace")
+        except (OSError, http.client.HTTPException) as error:
+            return f"no answer: {type(error).__name__}"
+        finally:
+            connection.close()
+        if answer.status == 200:
+            self._session = answer.getheader("mcp-session-id") or self._session
+        kept = sorted(f"{name.lower()}: {value}" for name, value in answer.getheaders() if name.lower() not in _NO_NEWS)
+        return self._shown("\n".join([str(answer.status), *kept, "", said]))
+
+    def _shown(self, said: str) -> str:
+        said = said.replace(self._host, "<host>") if self._host else said
+        return normalised(said, ((_ID, r"\1<id>"),))
+
+
+_NO_NEWS = ("date", "content-length")
+_ID = re.compile(r"^((?:mcp-session-)?id: ).+", re.MULTILINE)
+
+
+def _message(line: bytes) -> JsonObject:
+    """Return what a line says; nothing where it is no message."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def result_of(said: str) -> JsonObject:
     """Return the result with which an exchange ended; nothing where it ended with an error."""
-    last = said.rpartition("\n")[2]
-    return json.loads(last).get("result", {}) if last.startswith("{") else {}
+    result = _message(said.rpartition("\n")[2].encode()).get("result")
+    return result if isinstance(result, dict) else {}
 
 
 def schema_of(file: Path) -> str:

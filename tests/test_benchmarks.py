@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+FIRST_WORDS = "What the tool should do; or a regex"
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 TINY = {
     "surface": ["--queries", "8"],
@@ -57,6 +59,8 @@ QUALITY_BENCHMARKS = {
 """These say how good an answer is."""
 PROGRAM_BENCHMARKS = {"hosts", "conformance"}
 """These run programs from npm; tests/hosts and tests/conformance run them too."""
+COMPARISONS = {"behaviour"}
+"""These compare two checkouts, and fail if they differ."""
 
 
 @pytest.fixture
@@ -124,7 +128,7 @@ def run(name: str, *options: str) -> dict:
 
 def test_each_benchmark_is_known_here():
     scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()}
-    assert scripts == set(TINY) | QUALITY_BENCHMARKS | PROGRAM_BENCHMARKS
+    assert scripts == set(TINY) | QUALITY_BENCHMARKS | PROGRAM_BENCHMARKS | COMPARISONS
 
 
 @pytest.fixture
@@ -252,3 +256,23 @@ def test_the_surface_is_measured_on_captured_tools_only(tmp_path: Path):
     printed = run("surface", "--catalog", str(tmp_path / "nowhere"))
     assert printed["findings"] == []
     assert "skipped" in printed["notes"][0]
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["the same", "another word"])
+def test_checkouts_are_compared_by_what_they_say(is_changed: bool, labelled_tools: Path, tmp_path: Path):
+    other = tmp_path / "other"
+    for name in ("server", "packs"):
+        shutil.copytree(BENCHMARKS.parent / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
+    if is_changed:
+        [file] = (path for path in other.rglob("*.py") if FIRST_WORDS in path.read_text())
+        file.write_text(file.read_text().replace(FIRST_WORDS, FIRST_WORDS.upper()))
+    nowhere, sets = str(tmp_path / "nowhere"), str(labelled_tools.parent)
+    inputs = ["--catalog", nowhere, "--skills", nowhere, "--requests", sets]
+    command = [sys.executable, str(BENCHMARKS / "behaviour.py"), "--json", "--against", str(other), *inputs]
+    command += ["--only", "search,http"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    found = {one["what"]: one for one in json.loads(done.stdout)["aspects"]}
+    assert found["search"]["compared"] > 2, done.stderr
+    assert found["search"]["differing"] == 0
+    assert (found["http"]["differing"] > 0) == is_changed
+    assert done.returncode == int(is_changed)
