@@ -1,4 +1,17 @@
-"""Whether two checkouts behave the same: what each says and writes when both are asked the same, byte by byte."""
+"""Whether two checkouts behave the same: what each says and writes when both are asked the same, byte by byte.
+
+Each is asked from outside only, so its modules may move: by command, over MCP on stdio and over HTTP, and by what it
+writes. One runs after the other under the same path, as a copy, with the same files and environment.
+
+Lists and searches are compared as they come. Left out of the rest, because no two runs have them in common, are times,
+durations, process ids, the port, ids of sessions over HTTP, and random handles (``handle``, ``requestState``,
+``elicitationId``). Of events, the order is compared within a session, a server and each other kind.
+
+Left out because they depend on how busy the machine is: the first handshake of a new index, which tells as many skills
+as are read by then; when a client is told that resources and prompts have changed; how often and for how many skills
+``skill_directory_rendered`` is written, which an early answer leaves out; the event that a server has not answered
+after 5 s; and whether an answer over HTTP is a stream.
+"""
 
 import difflib
 import hashlib

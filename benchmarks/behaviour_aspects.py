@@ -574,9 +574,7 @@ def _upgrade(kept: Path, world: World, recording: Recording) -> None:
         said += [conversation.called(*each) for each in asked]
         for number, each in enumerate(said):
             recording.keep("upgrade", f"served, {number}", each)
-    events = (world.folder / "cache" / "events.jsonl").read_text(encoding="utf-8")
-    for line in normalised(events).splitlines():
-        recording.keep("upgrade", f"event {json.loads(line)['event']}", line)
+    keep_events(world, "upgrade", recording, "upgrade")
     for file in sorted(world.folder.rglob("*.db")):
         recording.keep("upgrade", file.name, schema_of(file))
 
@@ -584,24 +582,27 @@ def _upgrade(kept: Path, world: World, recording: Recording) -> None:
 # -- events --------------------------------------------------------------------------------------
 
 
-def keep_events(world: World, label: str, recording: Recording) -> None:
+_ONCE = "skill_directory_rendered"
+"""A kind of event of which a session has one or none, about more or fewer skills: see the docstring of the script."""
+_SLOW = "it had not answered 5 s after it was started"
+
+
+def keep_events(world: World, label: str, recording: Recording, aspect: str = "events") -> None:
     """Keep the events of a world's sessions: in order for each session, each server and each other kind.
 
-    What goes on at the same time has no order, so it is not compared between them. How many skills the first handshake
-    tells depends on how many are read by then.
+    What goes on at the same time has no order, so it is not compared between them.
     """
     file = world.folder / "cache" / "events.jsonl"
     lines: dict[str, list[str]] = {}
-    is_first = True
     for line in normalised(file.read_text(encoding="utf-8") if file.exists() else "").splitlines():
         event = json.loads(line)
-        if is_first and event["event"] == "skill_directory_rendered":
-            is_first = False
-            continue
-        stream = event["session"] or f"{event['event']} {event.get('server', '')}".strip()
-        lines.setdefault(stream, []).append(line)
+        if event["event"] == _ONCE:
+            lines[_ONCE] = [re.sub(r'"count":\d+', '"count":"<count>"', line)]
+        elif event.get("reason") != _SLOW:
+            stream = event["session"] or f"{event['event']} {event.get('server', '')}".strip()
+            lines.setdefault(stream, []).append(line)
     for stream, said in lines.items():
-        recording.keep("events", f"{label}: {stream}", "\n".join(said))
+        recording.keep(aspect, f"{label}: {stream}", "\n".join(said))
 
 
 # -- the command line ----------------------------------------------------------------------------
@@ -668,6 +669,7 @@ def _configs(world: World, recording: Recording) -> None:
 def _commands(world: World, recording: Recording) -> None:
     config = str(_calls_world(world, {}))
     named = ("--config", config)
+    _keep_command(world, recording, "before", "skills", "list", *named)  # reads them, which others wait for in vain
     _keep_commands(world, recording, "before", [(*each, *named) for each in _UNLISTED])
     for arguments in _STARTING:
         _keep_command(world, recording, "starting", *arguments, *named)
@@ -683,6 +685,7 @@ def _commands(world: World, recording: Recording) -> None:
 def _failing(world: World, recording: Recording) -> None:
     config = str(_calls_world(world, _FAILING))
     for arguments in (
+        ("skills", "list"),
         ("status", "--json"),
         ("tools", "list", "--server", "broken"),
         ("index", "refresh"),

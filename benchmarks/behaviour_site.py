@@ -25,6 +25,9 @@ META = "io.modelcontextprotocol/"
 COPIED = ("server", "packs", "scripts", "docs")
 PATIENCE_S = 600
 
+_AT_ANY_TIME = ("notifications/resources/list_changed", "notifications/prompts/list_changed")
+"""Told when a server or the skills have been read, whatever a client asks meanwhile."""
+
 JsonObject = dict[str, Any]
 Answers = dict[str, str]
 """What was said, by what was asked."""
@@ -295,8 +298,10 @@ class Conversation:
         """Return all that comes until the answer to a request; questions of the server's are answered meanwhile."""
         lines: list[str] = []
         while line := self._stdout.readline():
-            lines.append(line.decode("utf-8", "backslashreplace").removesuffix("\n"))
             message = _message(line)
+            if message.get("method") in _AT_ANY_TIME:
+                continue
+            lines.append(line.decode("utf-8", "backslashreplace").removesuffix("\n"))
             if "method" in message and "id" in message:
                 self._reply(message)
             elif "method" not in message and message.get("id") == key:
@@ -346,7 +351,7 @@ class HttpServed:
         return self._shown(ended(str(code), b"", said))
 
     def asked(self, method: str, path: str, body: str = "", headers: Mapping[str, str] | None = None) -> str:
-        """Send one HTTP request and return the status, the headers that say something, and the body of its answer."""
+        """Send one HTTP request and return its status and messages; of a refusal the headers and the body."""
         usual = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         session = {"mcp-session-id": self._session} if self._session else {}
         connection = http.client.HTTPConnection(self._host, timeout=PATIENCE_S)
@@ -360,7 +365,10 @@ class HttpServed:
             connection.close()
         if answer.status == 200:
             self._session = answer.getheader("mcp-session-id") or self._session
-        kept = sorted(f"{name.lower()}: {value}" for name, value in answer.getheaders() if name.lower() not in _NO_NEWS)
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        if answer.status == 200:
+            return self._shown("\n".join(["200", *messages_in(said)]))
+        kept = sorted(f"{name}: {value}" for name, value in headers.items() if name not in _NO_NEWS)
         return self._shown("\n".join([str(answer.status), *kept, "", said]))
 
     def _shown(self, said: str) -> str:
@@ -368,8 +376,16 @@ class HttpServed:
         return normalised(said, ((_ID, r"\1<id>"),))
 
 
+def messages_in(body: str) -> list[str]:
+    """Return the messages of an answer over HTTP, which may be a stream of them: a slow answer is one, a fast one not."""
+    lines = [line.removeprefix("data: ") for line in body.splitlines()]
+    return [
+        line for line in lines if (message := _message(line.encode())) and message.get("method") not in _AT_ANY_TIME
+    ]
+
+
 _NO_NEWS = ("date", "content-length")
-_ID = re.compile(r"^((?:mcp-session-)?id: ).+", re.MULTILINE)
+_ID = re.compile(r"^(mcp-session-id: ).+", re.MULTILINE)
 
 
 def _message(line: bytes) -> JsonObject:

@@ -6,7 +6,7 @@ import pytest
 
 from behaviour import WIDTH_MOST, Difference, differences, readable
 from behaviour_inputs import request_set
-from behaviour_site import ended, normalised, result_of
+from behaviour_site import ended, messages_in, normalised, result_of
 
 ANSWER = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"%s"}]}}'
 
@@ -50,6 +50,18 @@ def test_a_result_is_read_from_the_last_line_said():
     told = '{"method":"notifications/tools/list_changed"}\n'
     assert result_of(told + ANSWER % "x") == {"content": [{"type": "text", "text": "x"}]}
     assert result_of(told + "(ended)") == {}
+
+
+@pytest.mark.parametrize(
+    "body", [ANSWER, f"id: 7\ndata: \n\nevent: message\ndata: {ANSWER}\n\n"], ids=["JSON", "a stream"]
+)
+def test_an_answer_over_http_is_the_same_as_a_stream(body: str):
+    assert messages_in(body) == [ANSWER]
+
+
+def test_a_notice_that_comes_at_any_time_is_not_compared():
+    notices = [f'{{"method":"notifications/{kind}/list_changed"}}' for kind in ("tools", "resources", "prompts")]
+    assert messages_in("\n\n".join(f"data: {each}" for each in notices)) == notices[:1]
 
 
 def test_answers_differ_by_a_byte_by_being_missing_and_by_nothing_else():
