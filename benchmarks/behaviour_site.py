@@ -377,7 +377,7 @@ class HttpServed:
 
 
 def messages_in(body: str) -> list[str]:
-    """Return the messages of an answer over HTTP, which may be a stream of them: a slow answer is one, a fast one not."""
+    """Return the messages of an answer over HTTP, which is a stream of them if it is slow."""
     lines = [line.removeprefix("data: ") for line in body.splitlines()]
     return [
         line for line in lines if (message := _message(line.encode())) and message.get("method") not in _AT_ANY_TIME
