@@ -144,7 +144,7 @@ def main() -> int:
     print(f"""--- what a release of {version} would do now, and this rehearsal does not
  1. commit, with a clean tree and a green .ci/run
  2. git tag --sign v{version} --message 'toolcrib {version}' && git push origin v{version}
- 3. python -m hatchling build, then upload {" and ".join(file.name for file in files)} to the package index
+ 3. the tag's workflow builds and publishes {" and ".join(file.name for file in files)} (.github/workflows/release.yml)
  4. make a release of the tag, with the section of CHANGELOG.md as its text
  5. tell the registry of MCP servers: mcp-publisher login and publish, from an account that owns the name in server.json
  6. raise __version__ in server/toolcrib/__init__.py and begin its section in CHANGELOG.md""")
