@@ -139,7 +139,7 @@ def test_of_one_caller_the_sessions_used_last_are_kept(path: Path):
 # -- in a process --------------------------------------------------------------------------------
 
 
-class Refusing:
+class Refusing(StoredSessions):
     """A store that cannot be used."""
 
     def __init__(self) -> None:
