@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from toolcrib.base.cache import Recent
 from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.base.text import sanitize
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
+
+_LINE_MAX, _LINES_MAX = 1_000, 4_000
+"""Texts of at most so many characters, such as names and descriptions, are cleaned once; so many of them are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Cleaner:
         self._redact: Callable[[str], str] = redact_document if redact else str
         self.changes_nothing = masker.hides_nothing and not redact
         """Whether no text is ever changed."""
+        self._lines = Recent[tuple[str, tuple[str, ...]], str](_LINES_MAX)
 
     def is_for(self, masker: NameMasker) -> bool:
         """Return whether this instance was created with these ``masker``."""
@@ -68,7 +73,10 @@ class Cleaner:
 
     def about(self, skill: Skill, text: str) -> str:
         """Return a text of a skill on its own, such as its name, redacted as it is inside the whole skill."""
-        return self.text(text, self.lost(skill.tools))
+        if len(text) > _LINE_MAX:
+            return self.text(text, self.lost(skill.tools))
+        # A masker never changes: a new catalog, or other permissions, come with a cleaner of their own.
+        return self._lines.get((text, skill.tools), lambda: self.text(text, self.lost(skill.tools)))
 
     def verbatim(self, skill: Skill, text: str) -> str:
         """Return a file's text without personal data and removed names, otherwise byte for byte."""
