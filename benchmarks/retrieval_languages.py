@@ -15,7 +15,8 @@ from retrieval_data import FOREIGN_SKILLS, FOREIGN_TOOLS, Dataset, load
 from retrieval_groups import COMPARED, Figures, figures
 from retrieval_metrics import Outcome, evaluate
 from retrieval_world import opened
-from toolcrib.search.translation import Knows, Translations
+from toolcrib.search.query import Knows
+from toolcrib.search.translation import Translations
 
 SETS = {"tools": FOREIGN_TOOLS, "skills": FOREIGN_SKILLS}
 ALL = "all"

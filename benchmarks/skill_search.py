@@ -139,7 +139,7 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         stems = index.stems(names)
         short = [Worded(stems[skill.row][:SHORT_FIELDS]) for skill in visible.skills]
         none = nothing(Counting(stem, SHORT_FIELDS, {}))
-        inverted, slots = none.of([None] * len(short), lambda numbers: [short[number] for number in numbers])
+        inverted, slots = none.derive([None] * len(short), lambda numbers: [short[number] for number in numbers])
         bodiless = Relevance(FieldedBm25(inverted, slots, FIELDS[:SHORT_FIELDS]), stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:

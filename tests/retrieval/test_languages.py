@@ -8,7 +8,8 @@ from retrieval_groups import Figures
 from retrieval_languages import ALL, SETS, by_language, outcomes
 from toolcrib.base.text import words
 from toolcrib.search.english import stem
-from toolcrib.search.translation import Knows, Translations
+from toolcrib.search.query import Knows
+from toolcrib.search.translation import Translations
 
 LANGUAGES = ("german", "spanish", "french", "portuguese", "chinese", "japanese")
 LEAST = 0.6

@@ -29,7 +29,7 @@ def bm25_of(
     texts = [*documents]
     common = {place: field.common for place, field in enumerate(fields) if field.common < 1}
     none = nothing(Counting(stem, len(fields), common, does))
-    inverted, slots = none.of([None] * len(texts), lambda numbers: [Worded(texts[number]) for number in numbers])
+    inverted, slots = none.derive([None] * len(texts), lambda numbers: [Worded(texts[number]) for number in numbers])
     return FieldedBm25(inverted, slots, fields)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.search.english import stem
-from toolcrib.search.query import NOTHING_ASKED, Verbs, agreement, read_verbs
+from toolcrib.search.query import NO_REQUESTED_ACTION, Verbs, agreement, read_verbs
 
 
 @pytest.fixture(scope="module")
@@ -12,11 +12,11 @@ def verbs() -> Verbs:
 
 
 def actions(verbs: Verbs, request: str) -> set[str]:
-    return {action.name for action in verbs.asked(request).actions}
+    return {action.name for action in verbs.requested(request).actions}
 
 
 def done(verbs: Verbs, name: str, summary: str = "", server: str = "") -> set[str]:
-    return {action.name for action in verbs.done(name, summary, server)}
+    return {action.name for action in verbs.performed(name, summary, server)}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def done(verbs: Verbs, name: str, summary: str = "", server: str = "") -> set[st
 )
 def test_a_request_asks_for_what_its_first_verb_says(verbs: Verbs, request_: str, action: str):
     assert action in actions(verbs, request_)
-    assert not verbs.asked(request_).is_question
+    assert not verbs.requested(request_).is_question
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_request_asks_for_what_its_first_verb_says(verbs: Verbs, request_: str
     ],
 )
 def test_a_question_only_wants_to_know(verbs: Verbs, question: str):
-    asked = verbs.asked(question)
+    asked = verbs.requested(question)
     assert asked.is_question
     assert all(action.changes_nothing for action in asked.actions)
 
@@ -70,7 +70,7 @@ def test_showing_several_things_is_listing_them_and_showing_details_is_not(verbs
 
 @pytest.mark.parametrize("request_", ["", "the sofa is red", "commit history", "email templates", "?!"])
 def test_a_request_without_a_verb_in_front_asks_for_nothing_in_particular(verbs: Verbs, request_: str):
-    assert verbs.asked(request_) == NOTHING_ASKED
+    assert verbs.requested(request_) == NO_REQUESTED_ACTION
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_tool_whose_words_say_nothing_does_nothing_in_particular(verbs: Verbs)
 
 
 def cost(verbs: Verbs, request: str, name: str) -> float:
-    return agreement(verbs.asked(request), verbs.done(name, "", ""))
+    return agreement(verbs.requested(request), verbs.performed(name, "", ""))
 
 
 def test_doing_the_same_or_nothing_known_costs_nothing(verbs: Verbs):

@@ -342,7 +342,7 @@ class TestActions:
         documents = texts("remove branch", "remove branch", "remove branch")
         does = {0: "list", 1: "", 2: "delete"}
         verbs = read_verbs(stem)
-        actions = iter([verbs.done(does[number], "", "") for number in does])
+        actions = iter([verbs.performed(does[number], "", "") for number in does])
         bm25 = bm25_of(documents, stem, FIELDS, lambda _texts: next(actions))
         found = Relevance(bm25, stem, {}, verbs).rank("remove branch", None, 3).matches
         assert [number for number, _ in found] == [1, 2, 0]
@@ -351,7 +351,7 @@ class TestActions:
     @pytest.mark.parametrize(("does", "agrees"), [("delete", True), ("", True), ("list", False)])
     def test_the_evidence_says_whether_the_first_does_what_is_asked(self, does: str, agrees: bool):
         verbs = read_verbs(stem)
-        bm25 = bm25_of(texts("remove branch"), stem, FIELDS, lambda _texts: verbs.done(does, "", ""))
+        bm25 = bm25_of(texts("remove branch"), stem, FIELDS, lambda _texts: verbs.performed(does, "", ""))
         ranked = Relevance(bm25, stem, {}, verbs).rank("remove branch", None, 3)
         assert (ranked.evidence.agreed == 1) is agrees
         assert ranked.matches[0][1] == alike(
@@ -362,21 +362,21 @@ class TestActions:
 class TestParts:
     """Long requests that ask for several things."""
 
-    def lifted(self, shelf: Shelf, *parts: str) -> dict[int, float]:
+    def with_bonus(self, shelf: Shelf, *parts: str) -> dict[int, float]:
         """Return what each document found for all of these parts has, if each part lifts its own twenty best."""
         whole = dict(shelf.rank(" ".join(parts), count=100).matches)
         of_parts = [dict(shelf.rank(part, among=[*whole], count=20).matches) for part in parts]
         shares = [{number: value / max(each.values()) for number, value in each.items()} for each in of_parts if each]
         most = max(whole.values())
-        lifted = {
+        raised = {
             number: value + 0.3 * most * max((each.get(number, 0) for each in shares), default=0)
             for number, value in whole.items()
         }
-        least = sorted(lifted.values())[-min(len(parts), len(lifted))]
+        least = sorted(raised.values())[-min(len(parts), len(raised))]
         for each in of_parts:
             for first in [*each][:1]:
-                lifted[first] = max(lifted[first], least)
-        return lifted
+                raised[first] = max(raised[first], least)
+        return raised
 
     @pytest.mark.parametrize(
         "documents",
@@ -402,7 +402,7 @@ class TestParts:
     def test_what_a_part_is_best_answered_by_gains_up_to_three_tenths_of_the_best(self, documents: list[str]):
         shelf, parts = Shelf(*texts(*documents)), (" ".join(MANY_WORDS), "post letter")
         found = dict(shelf.rank(", then ".join(parts), count=100).matches)
-        assert found == {number: alike(value) for number, value in self.lifted(shelf, *parts).items()}
+        assert found == {number: alike(value) for number, value in self.with_bonus(shelf, *parts).items()}
 
     def test_the_best_for_each_part_is_among_the_first(self):
         shelf = Shelf(*texts(*(" ".join(MANY_WORDS[less:]) for less in range(5)), "post letter", "hut"))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import words
-from toolcrib.search.english import kindred_stems, stem
+from toolcrib.search.english import stem
+from toolcrib.search.query import agent_noun_stems
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,10 @@ def test_words_that_have_nothing_in_common_but_letters_are_two(one: str, other: 
     ("verb", "agent"), [("watch", "watcher"), ("find", "finder"), ("scan", "scanner"), ("scrape", "scraper")]
 )
 def test_who_does_something_and_what_is_done_are_kindred(verb: str, agent: str):
-    assert stem(agent) in kindred_stems(stem(verb))
-    assert stem(verb) in kindred_stems(stem(agent))
+    assert stem(agent) in agent_noun_stems(stem(verb))
+    assert stem(verb) in agent_noun_stems(stem(agent))
 
 
 @pytest.mark.parametrize("word", ["custom", "customer", "server", "number", "log", "folder", "s", ""])
 def test_other_words_that_only_look_so_are_not(word: str):
-    assert kindred_stems(stem(word)) == []
+    assert agent_noun_stems(stem(word)) == []

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from toolcrib.base.text import QUERY_MAX, words
 from toolcrib.search.english import stem
-from toolcrib.search.translation import Dictionary, Knows, Translations, dictionary, read_dictionary
+from toolcrib.search.query import Knows, may_be_foreign
+from toolcrib.search.translation import Dictionary, Translations, dictionary, read_dictionary
 
 CATALOG = (
     "create list delete remove update issue ticket branch file directory database backup restore pull request merge "
@@ -122,7 +123,7 @@ class TestEnglish:
     @pytest.mark.parametrize("request_", ["create an issue", "what is on the xyzzy", "delete branch", "", "123 !"])
     def test_it_costs_no_dictionary_where_most_words_are_known_or_english(self, request_: str):
         translations = Translations(unread)
-        assert translations.is_ready(request_, known())
+        assert not may_be_foreign(request_, known())
         assert translations.in_english(request_, known()) == request_
 
     def test_words_of_the_renderings_are_no_sign_of_another_language(self):
@@ -139,9 +140,10 @@ class TestReading:
             return DICTIONARY
 
         translations = Translations(counted)
-        assert not translations.is_ready("Datenbank sichern", known())
+        assert may_be_foreign("Datenbank sichern", known())
+        assert not translations.is_loaded
         translations.in_english("Datenbank sichern", known())
-        assert translations.is_ready("Datenbank sichern", known())
+        assert translations.is_loaded
         translations.in_english("crear una rama", known())
         assert read == [1]
 

@@ -174,7 +174,7 @@ def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
     """Return a tool's actions according to its name, its summary, and the name of its server."""
     name, summary, server = texts[0], texts[1], texts[5]
     if isinstance(name, str) and isinstance(summary, str) and isinstance(server, str):
-        return verbs.done(name, summary, server)
+        return verbs.performed(name, summary, server)
     return NO_ACTIONS
 
 

@@ -13,8 +13,8 @@ from typing import Protocol
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StoreError
 from toolcrib.search.documents import KEPT_MAX
-from toolcrib.search.postings import BESIDE, COMMON_MIN, Does, NumberSet, Standing, around, is_one_edit, nearest
-from toolcrib.search.query import NO_ACTIONS, Actions
+from toolcrib.search.postings import COMMON_MIN, Does, NumberSet, around, is_one_edit, nearest
+from toolcrib.search.query import BESIDE, NO_ACTIONS, Actions, SynonymGroup
 from toolcrib.search.ranking import Field, gains, leading, rarity, share
 from toolcrib.storage.stems import BATCH, IN_NAME, Document, StemReader, Stems, StemTables, Tally, Word
 
@@ -357,15 +357,15 @@ class OpenPostings:
         return [number for number in numbers if term in self._frequencies[number]]
 
     def scores(
-        self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
+        self, weights: Mapping[str, float], among: Collection[int] | None, synonyms: Sequence[SynonymGroup] = ()
     ) -> Mapping[int, float]:
         """Return the scores of the documents that contain most of the rarest words.
 
         They are bit-identical to those of :class:`FieldedBm25`.
         """
         wanted = dict(weights)
-        for each in standing:
-            for term, weight in each.synonyms.items():
+        for each in synonyms:
+            for term, weight in each.weights.items():
                 wanted[term] = max(wanted.get(term, 0.0), weight)
         numbers = self._chosen(wanted, among)
         self._read_texts([number for number in numbers if number not in self._texts])
@@ -376,9 +376,9 @@ class OpenPostings:
         for term, weight in weights.items():
             for number, gain in self._gained(term, numbers):
                 scores[number] += weight * gain
-        for each in standing:
+        for each in synonyms:
             said = {number for word in each.words for number in self.having(word, numbers)}
-            for term, weight in each.synonyms.items():
+            for term, weight in each.weights.items():
                 beside = weight * BESIDE
                 for number, gain in self._gained(term, numbers):
                     scores[number] += (beside if number in said else weight) * gain

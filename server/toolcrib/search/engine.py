@@ -36,8 +36,8 @@ from toolcrib.search.documents import (
 )
 from toolcrib.search.english import Synonyms, read_synonyms, stem
 from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
-from toolcrib.search.query import Verbs, read_verbs
-from toolcrib.search.ranking import CERTAINTY, NO_EVIDENCE, Evidence, FieldedBm25, Relevance, lifted
+from toolcrib.search.query import Verbs, may_be_foreign, read_verbs
+from toolcrib.search.ranking import CERTAINTY, NO_EVIDENCE, Evidence, FieldedBm25, Relevance, boosted
 from toolcrib.search.semantic import NEAREST, Semantic
 from toolcrib.search.translation import Translations
 
@@ -155,7 +155,7 @@ class Engine(Generic[T]):
         if len(documents.in_order) > _QUICK_MAX or documents not in self._postings:
             return False
         postings = self._postings.get(documents, lambda: self._made_postings(documents))
-        return self._translations.is_ready(request.query, self._ranker(postings).knows)
+        return not may_be_foreign(request.query, self._ranker(postings).knows) or self._translations.is_loaded
 
     def known(self) -> Sequence[Inverted]:
         """Return the indexes that new postings can be derived from, most recently used first."""
@@ -224,8 +224,9 @@ class Engine(Generic[T]):
         # than are shown.
         with self._opened(scope.documents) as postings:
             ranker = self._ranker(postings)
+            is_english = not may_be_foreign(query, ranker.knows)
             ranked = ranker.rank(
-                self._translations.in_english(query, ranker.knows),
+                query if is_english else self._translations.in_english(query, ranker.knows),
                 scope.numbers,
                 max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
             )
@@ -234,7 +235,7 @@ class Engine(Generic[T]):
                 ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
             # Where words are sure, usage changes nothing: a clearly better match must not be displaced.
             if not is_sure(ranked.evidence) and (lessons := scope.lessons(query)):
-                ranked = lifted(ranked, lessons, postings.rarity)
+                ranked = boosted(ranked, lessons, postings.rarity)
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
         begun: list[int] = []
         if is_name or self._kind.plain_beginnings or not is_found_by_words:
@@ -264,7 +265,7 @@ class Engine(Generic[T]):
         # Postings are many long-lived objects: a collection meanwhile would traverse them and free nothing.
         with collector_paused():
             versions, fields = documents.versions(), self._kind.fields
-            inverted, slots = self._nearest(versions).of(versions, partial(self._read, documents))
+            inverted, slots = self._nearest(versions).derive(versions, partial(self._read, documents))
             self._earlier = ()
             postings = FieldedBm25(inverted, slots, fields)
             if len(documents.in_order) <= _QUICK_MAX:

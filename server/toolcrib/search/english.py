@@ -1,4 +1,4 @@
-"""Synonyms in everyday software work: what one person creates, another adds."""
+"""Porter stems of English words, and the table of synonyms in everyday software work."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,15 +31,6 @@ _OWN_STEMS = {
 }
 """Words that Porter's rules conflate with an unrelated one: ``news`` with ``new``, ``general`` with ``generate``."""
 
-_VERB_MIN = 4
-_ENDING = "er"
-_NOT_AGENTS = frozenset(
-    "answer border center corner cover custom customer deliver dinner discover enter folder former header later layer "
-    "letter manner master matter member never number offer order paper poster power remember river server tower under "
-    "water winter".split()
-)
-"""Words that look like agent nouns and are not, or are of another verb: a server does not serve dinner."""
-
 
 @lru_cache(_MEMORY_MAX)
 def stem(word: str) -> str:
@@ -50,17 +41,6 @@ def stem(word: str) -> str:
         return _OWN_STEMS[word]
     snowball: Any = Stemmer
     return snowball.Stemmer("porter", 0).stemWord(word)  # a new one each time: threads must not share one
-
-
-def kindred_stems(stem: str) -> list[str]:
-    """Return the stems of the agent noun of a verb, or of the verb of an agent noun: ``watch`` and ``watcher``."""
-    if stem in _NOT_AGENTS or len(stem) < _VERB_MIN:
-        return []
-    if stem.endswith(_ENDING) and len(stem) >= _VERB_MIN + len(_ENDING):
-        verb = stem.removesuffix(_ENDING)
-        return [verb, f"{verb}e", *([verb[:-1]] if verb[-1] == verb[-2] else [])]
-    agents = (f"{stem}r" if stem.endswith("e") else f"{stem}{_ENDING}", f"{stem}{stem[-1]}{_ENDING}")
-    return [agent for agent in agents if agent not in _NOT_AGENTS]
 
 
 _PACKAGE, _FILE = "toolcrib.search", "synonyms.txt"

@@ -9,7 +9,7 @@ from itertools import chain, compress
 from threading import Lock
 from typing import Protocol
 
-from toolcrib.search.query import NO_ACTIONS, Actions
+from toolcrib.search.query import NO_ACTIONS, Actions, SynonymGroup, Vocabulary
 
 LENGTH_MIN = 4
 """A shorter word is too close to too many others."""
@@ -133,53 +133,8 @@ class NumberSet:
         return set(numbers).intersection(self._numbers)
 
 
-BESIDE = 0.35
-"""Weight factor of a synonym in a document that contains the word itself; measured, and flat around this value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Synonyms of one query word: ``synonyms`` with their weights in a document without the word.
-
-    ``words`` are the stems that mean the word. In a document that contains one of them, the weight of a synonym is
-    multiplied by ``BESIDE``, because it adds little.
-    """
-
-    words: Sequence[str]
-    synonyms: Mapping[str, float]
-
-
-class Postings(Protocol):
-    """The stems of the documents that one caller may see; other documents do not affect any statistic.
-
-    Every method may raise StoreError if the postings are not in memory.
-    """
-
-    @property
-    def rarity_max(self) -> float:
-        """The rarity of a word that no document contains."""
-        ...
-
-    @property
-    def rarity_of_one(self) -> float:
-        """The rarity of a word that one document contains."""
-        ...
-
-    def __contains__(self, term: str) -> bool:
-        """Return whether any document contains a stem."""
-        ...
-
-    def frequency(self, term: str) -> int:
-        """Return how many documents contain a stem."""
-        ...
-
-    def rarity(self, term: str) -> float:
-        """Return the rarity weight (IDF) of a stem."""
-        ...
-
-    def near(self, word: str) -> Sequence[str]:
-        """Return the stems of documents that are one edit away from a word."""
-        ...
+class Postings(Vocabulary, Protocol):
+    """The vocabulary of some documents, and where each stem occurs."""
 
     def name(self, number: int) -> Sequence[str]:
         """Return the stems of the name of a scored document."""
@@ -190,12 +145,12 @@ class Postings(Protocol):
         ...
 
     def scores(
-        self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
+        self, weights: Mapping[str, float], among: Collection[int] | None, synonyms: Sequence[SynonymGroup] = ()
     ) -> Mapping[int, float]:
         """Return the fielded BM25 scores of the documents ``among`` (None: all) that contain any of these stems.
 
-        ``weights`` are the weights of stems, ``standing`` their synonyms. For very large sets, an implementation may
-        score only the most promising documents.
+        ``weights`` are those of stems, ``synonyms`` have those of synonyms. For very large sets, an implementation
+        may score only the most promising documents.
         """
         ...
 
@@ -297,7 +252,7 @@ class Inverted:
         """Return how many documents of these versions are indexed here."""
         return sum(version in self.slots for version in versions)
 
-    def of(self, versions: Sequence[Version | None], read: Read) -> tuple["Inverted", Sequence[int]]:
+    def derive(self, versions: Sequence[Version | None], read: Read) -> tuple["Inverted", Sequence[int]]:
         """Return an index of the documents with these versions, and the slot of each; missing documents are read.
 
         A document whose version is None is always read and counted.
@@ -348,7 +303,7 @@ class _Draft:
             common = self._common.get(cell % self._width, frozenset()).intersection(counts)
             self._lengths.append(sum(counts.values()) - sum(map(counts.__getitem__, common)))
             for stem, count in counts.items():
-                posting = own.get(stem) or self._taken_over(stem)
+                posting = own.get(stem) or self._own_copy(stem)
                 posting.cells.append(cell)
                 posting.counts.append(count)
         stems = tuple(dict.fromkeys(chain.from_iterable(counted)))
@@ -371,7 +326,7 @@ class _Draft:
         start, end = slot * self._width, (slot + 1) * self._width
         self._lengths[start:end] = array("I", bytes(self._lengths.itemsize * self._width))
         for stem in document.stems:
-            posting = self._own.get(stem) or self._taken_over(stem)
+            posting = self._own.get(stem) or self._own_copy(stem)
             first = bisect_left(posting.cells, start)
             last = bisect_left(posting.cells, end, first)
             for cell in posting.cells[first:last]:
@@ -434,7 +389,7 @@ class _Draft:
             for cell, count in zip(compress(posting.cells, there), compress(posting.counts, there), strict=True):
                 self._lengths[cell] += times * count
 
-    def _taken_over(self, stem: str) -> Posting:
+    def _own_copy(self, stem: str) -> Posting:
         """Return a copy of a stem's posting that may be changed."""
         posting = self._postings.get(stem)
         if posting is None:

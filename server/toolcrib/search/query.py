@@ -1,4 +1,4 @@
-"""The action that a request asks for, the action in a tool's name, and how well they agree."""
+"""What a query means: its weighted words and clauses, its words in the documents, and the action that it asks for."""
 
 import re
 from collections import defaultdict
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice, pairwise, takewhile
+from typing import Protocol
 
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
+from toolcrib.search.english import Synonyms
 
 _FRAMING, _QUOTED, _PLACEHOLDER = 0.3, 0.6, 0.4
 """Weights of words that only frame the request, that are quoted, and of placeholders.
@@ -36,6 +38,9 @@ FRAMING_WORDS = frozenset(
 
 _TERMS_MAX = 160
 """Maximum number of distinct words that count, from the start."""
+
+TRANSLATED_MAX = 160
+"""Maximum number of words of a request that may be translated, from the start."""
 
 _PART_WORDS_MIN, _WHOLE_WORDS_MIN, _PARTS_MAX = 2, 8, 6
 """Minimum number of significant words of a part, minimum number of a request that is split into parts, and maximum
@@ -133,18 +138,251 @@ def _pieces(text: str) -> Iterator[tuple[str, float]]:
 def _parts(text: str, terms: Terms) -> Sequence[Part]:
     if len(terms) < _WHOLE_WORDS_MIN:
         return ()
-    clauses = (Part(clause, _share(clause, terms)) for clause in _PART_END.split(text) if clause)
-    telling = (part for part in clauses if _telling(part.terms) >= _PART_WORDS_MIN)
-    parts = [*islice(telling, _PARTS_MAX)]
+    clauses = (
+        Part(clause, {word: terms[word] for word in words(clause) if word in terms})
+        for clause in _PART_END.split(text)
+        if clause
+    )
+    significant = (part for part in clauses if sum(word not in FRAMING_WORDS for word in part.terms) >= _PART_WORDS_MIN)
+    parts = [*islice(significant, _PARTS_MAX)]
     return parts if len(parts) > 1 else ()
 
 
-def _share(clause: str, terms: Terms) -> Terms:
-    return {word: terms[word] for word in words(clause) if word in terms}
+Knows = Callable[[str], bool]
+"""Returns whether the documents, as visible to the caller, contain a lower-case word in any inflected form."""
+
+_SHARED = frozenset("a an as can do has i in me on or so us use was will".split())
+"""English stop words that are words of the other languages too."""
+
+ENGLISH_ONLY = STOP_WORDS - _SHARED
+"""English stop words that are words of no other language."""
 
 
-def _telling(terms: Terms) -> int:
-    return sum(word not in FRAMING_WORDS for word in terms)
+def may_be_foreign(request: str, knows: Knows) -> bool:
+    """Return whether a request may be in another language than English; only then translating can change it."""
+    return is_unspaced(request) or bool(unknown_words(request, knows))
+
+
+def is_unspaced(request: str) -> bool:
+    """Return whether part of a request is written in Chinese or Japanese script."""
+    # Compiled on the first such request: compiling these ranges takes longer than the rest of this module.
+    return not request.isascii() and bool(re.search(r"[\u3005\u3040-\u30ff\u3400-\u9fff]", request[:QUERY_MAX]))
+
+
+def unknown_words(request: str, knows: Knows) -> Sequence[str]:
+    """Return the words that the catalog does not contain if they outnumber the purely English ones, else none.
+
+    Only such a request can be in another language, so most requests need no dictionary.
+    """
+    said = dict.fromkeys(words(request[:QUERY_MAX])[:TRANSLATED_MAX])
+    english = len(ENGLISH_ONLY & said.keys())
+    unknown = [word for word in said if word not in STOP_WORDS and word.isalpha() and not knows(word)]
+    return unknown if len(unknown) > english else ()
+
+
+_REPAIRED = 0.7
+"""Weight of a word found only in another spelling: misspelt, split in two, or joined with the next one."""
+
+_AGENT_NOUN = 0.5
+"""Weight of the agent noun of a verb, or of the verb of an agent noun."""
+
+_SYNONYM = 0.4
+"""Weight of a synonym, whose rarity is capped by that of the original word; see :class:`SynonymGroup`."""
+
+_SYNONYM_RARITY_MIN = 0.1
+"""A synonym with less than this share of the maximum rarity is in too many documents to count."""
+
+_PART_MIN, _COMPOUND_MAX = 3, 40
+"""Minimum length of a part of a compound, and maximum length of a word that is split as one."""
+
+_REPAIRS_MAX = 2
+"""Maximum number of corrections of a misspelt word."""
+
+_VERB_MIN = 4
+_ENDING = "er"
+_NOT_AGENTS = frozenset(
+    "answer border center corner cover custom customer deliver dinner discover enter folder former header later layer "
+    "letter manner master matter member never number offer order paper poster power remember river server tower under "
+    "water winter".split()
+)
+"""Words that look like agent nouns and are not, or are of another verb: a server does not serve dinner."""
+
+
+class Vocabulary(Protocol):
+    """The stems that the documents contain which one caller may see; other documents affect no statistic.
+
+    Every method may raise StoreError if the stems are not in memory.
+    """
+
+    @property
+    def rarity_max(self) -> float:
+        """The rarity of a word that no document contains."""
+        ...
+
+    @property
+    def rarity_of_one(self) -> float:
+        """The rarity of a word that one document contains."""
+        ...
+
+    def __contains__(self, term: str) -> bool:
+        """Return whether any document contains a stem."""
+        ...
+
+    def frequency(self, term: str) -> int:
+        """Return how many documents contain a stem."""
+        ...
+
+    def rarity(self, term: str) -> float:
+        """Return the rarity weight (IDF) of a stem."""
+        ...
+
+    def near(self, word: str) -> Sequence[str]:
+        """Return the stems of documents that are one edit away from a word."""
+        ...
+
+
+BESIDE = 0.35
+"""Weight factor of a synonym in a document that contains the word itself; measured, and flat around this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymGroup:
+    """Synonyms of one query word, as stems: ``weights`` are those in a document without the word itself.
+
+    ``words`` are the stems that mean the word. In a document that contains one of them, the weight of a synonym is
+    multiplied by ``BESIDE``, because it adds little.
+    """
+
+    words: Sequence[str]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One word of a query. ``stems`` of the documents match it, if any; ``rarity`` is its weighted rarity (IDF).
+
+    ``is_framing``: it says that something is wanted, not what.
+    """
+
+    rarity: float
+    stems: Sequence[str]
+    is_framing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedQuery:
+    """A query in the words of the documents: ``weights`` of the stems that match a word, and ``synonyms`` of its words.
+
+    ``name_weights`` has both, for the words of a document's name.
+    """
+
+    concepts: Sequence[Concept]
+    weights: Mapping[str, float]
+    synonyms: Sequence[SynonymGroup]
+    name_weights: Mapping[str, float]
+
+
+class QueryExpansion:
+    """Expands the words of a query to stems of the documents: typos, compounds, related forms and synonyms."""
+
+    def __init__(self, vocabulary: Vocabulary, stem: Callable[[str], str], synonyms: Synonyms) -> None:
+        self._vocabulary, self._stem, self._synonyms = vocabulary, stem, synonyms
+
+    def expand(self, terms: Terms) -> ExpandedQuery:
+        """Return the words of a query, weighted as in ``terms``, as stems of the documents."""
+        by_stem: dict[str, str] = {}
+        counted: dict[str, float] = {}
+        for term, weight in terms.items():
+            stem = self._stem(term)
+            by_stem.setdefault(stem, term)
+            counted[stem] = max(weight, counted.get(stem, 0.0))
+        weights, matching = self._matching(by_stem, counted)
+        # A misspelt word is as rare as its correction: its own spelling occurs nowhere, which would make it the rarest.
+        concepts = [
+            Concept(
+                self._vocabulary.rarity(stems[0] if stems else stem) * counted[stem],
+                stems,
+                by_stem[stem] in FRAMING_WORDS,
+            )
+            for stem, stems in matching.items()
+        ]
+        synonyms = [
+            SynonymGroup(stems, group)
+            for stem, stems in matching.items()
+            if (group := self._synonyms_of(stem, stems, weights, counted[stem]))
+        ]
+        name_weights = dict(weights)
+        # A copy, because synonyms of synonyms do not count.
+        for stem, weight in weights.items():
+            for other in self._synonyms.get(stem, ()):
+                name_weights.setdefault(other, _SYNONYM * weight)
+        return ExpandedQuery(concepts, weights, synonyms, name_weights)
+
+    def _matching(
+        self, by_stem: Mapping[str, str], counted: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, list[str]]]:
+        """Return the weights of stems of the documents, and the stems that each stem of the query means."""
+        weights: dict[str, float] = {}
+        matching: dict[str, list[str]] = {}
+        for stem, term in by_stem.items():
+            known = stem in self._vocabulary
+            matching[stem] = [stem] if known else self._repaired(stem, term)
+            for each in matching[stem]:
+                weights[each] = max(weights.get(each, 0.0), counted[stem] * (1.0 if known else _REPAIRED))
+        # Two words of the query may be one in the documents: "web hook" and "webhook".
+        for (one, first), (other, second) in pairwise(by_stem.items()):
+            whole = self._stem(first + second)
+            if whole in self._vocabulary:
+                weights.setdefault(whole, _REPAIRED * max(counted[one], counted[other]))
+                matching[one].append(whole)
+                matching[other].append(whole)
+        for stem, stems in matching.items():
+            for kindred in agent_noun_stems(stem):
+                if kindred in self._vocabulary and kindred not in weights:
+                    weights[kindred] = _AGENT_NOUN * counted[stem]
+                    stems.append(kindred)
+        return weights, matching
+
+    def _synonyms_of(
+        self, stem: str, stems: Sequence[str], weights: Mapping[str, float], counted: float
+    ) -> Mapping[str, float]:
+        """Return the weights of those synonyms of one query word that documents contain."""
+        found: dict[str, float] = {}
+        least = _SYNONYM_RARITY_MIN * self._vocabulary.rarity_max
+        own_rarity = self._vocabulary.rarity(stems[0]) if stems else None
+        for each in stems or (stem,):
+            for other in self._synonyms.get(each, ()):
+                if other in weights or other in found or other not in self._vocabulary:
+                    continue
+                rarity = self._vocabulary.rarity(other)
+                if rarity >= least:
+                    # A rare synonym of a common word must not count more than the word itself.
+                    found[other] = _SYNONYM * counted * (1.0 if own_rarity is None else min(1.0, own_rarity / rarity))
+        return found
+
+    def _repaired(self, stem: str, term: str) -> list[str]:
+        """Return the stems that an unknown word may mean: if it is misspelt, or two words written as one."""
+        # A typo in the ending gives another stem, so the word itself is looked up as well.
+        near = dict.fromkeys((*self._vocabulary.near(stem), *self._vocabulary.near(term)))
+        if near:
+            # The word that most documents contain is the likeliest to be meant.
+            return sorted(near, key=lambda each: -self._vocabulary.frequency(each))[:_REPAIRS_MAX]
+        for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
+            parts = [self._stem(term[:place]), self._stem(term[place:])]
+            if all(part in self._vocabulary for part in parts):
+                return parts
+        return []
+
+
+def agent_noun_stems(stem: str) -> list[str]:
+    """Return the stems of the agent noun of a verb, or of the verb of an agent noun: ``watch`` and ``watcher``."""
+    if stem in _NOT_AGENTS or len(stem) < _VERB_MIN:
+        return []
+    if stem.endswith(_ENDING) and len(stem) >= _VERB_MIN + len(_ENDING):
+        verb = stem.removesuffix(_ENDING)
+        return [verb, f"{verb}e", *([verb[:-1]] if verb[-1] == verb[-2] else [])]
+    agents = (f"{stem}r" if stem.endswith("e") else f"{stem}{_ENDING}", f"{stem}{stem[-1]}{_ENDING}")
+    return [agent for agent in agents if agent not in _NOT_AGENTS]
 
 
 _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
@@ -157,7 +395,7 @@ or both write; one reads and the other writes; the tool writes and the request i
 Measured on the tuned halves of four catalogs, where quality is flat around these values.
 """
 
-_WORDS_MAX, _OBJECT_MAX = 40, 8
+_ACTION_WORDS_MAX, _OBJECT_MAX = 40, 8
 """Maximum number of words of a request examined for its action, and for the object of its verb."""
 
 _POLITE = frozenset(
@@ -202,14 +440,17 @@ NO_ACTIONS: Actions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request asks for. ``is_question``: it only asks for information, which any reading tool may give."""
+class RequestedAction:
+    """What a request asks for: one of ``actions``.
+
+    ``is_question``: it only asks for information, which any reading tool may give.
+    """
 
     actions: Actions = NO_ACTIONS
     is_question: bool = False
 
 
-NOTHING_ASKED = Asked()
+NO_REQUESTED_ACTION = RequestedAction()
 
 
 class Verbs:
@@ -219,28 +460,28 @@ class Verbs:
         self._plain, self._nouns, self._stem = plain, nouns, stem
         every = frozenset[Action]().union(*plain.values())
         self._looking = frozenset(each for each in every if each.effect == "look")
-        self._questions = Asked(frozenset(each for each in every if each.changes_nothing), is_question=True)
+        self._questions = RequestedAction(frozenset(each for each in every if each.changes_nothing), is_question=True)
         self._listing, self._getting, self._seeking = (
             frozenset(each for each in every if each.name == name) for name in ("list", "get", "search")
         )
 
-    def asked(self, request: str) -> Asked:
+    def requested(self, request: str) -> RequestedAction:
         """Return the action that a request asks for: by its first verb after polite words, or by being a question."""
-        said = words(request)[:_WORDS_MAX]
+        said = words(request)[:_ACTION_WORDS_MAX]
         for place, (word, follower) in enumerate(pairwise([*said, ""])):
             if word == "how" and follower in _AMOUNTS:
-                return Asked(self._looking)
+                return RequestedAction(self._looking)
             if _is_question(word, follower, is_first=place == 0):
                 return self._questions
             if word in _SEEKING and follower == "for":
-                return Asked(self._seeking)
+                return RequestedAction(self._seeking)
             if actions := self._verb(said, place):
-                return Asked(actions)
+                return RequestedAction(actions)
             if word not in _POLITE:
                 break
-        return NOTHING_ASKED
+        return NO_REQUESTED_ACTION
 
-    def done(self, name: str, summary: str, server: str) -> Actions:
+    def performed(self, name: str, summary: str, server: str) -> Actions:
         """Return what a tool does, by the words of its name, or else by the first word of its summary.
 
         Words of its server's name say nothing about what the tool does.
@@ -253,10 +494,10 @@ class Verbs:
             stem = self._stem(word)
             if stem in self._plain:
                 return self._plain[stem]
-        led = self._led(summary)
-        return led or (self._nouns.get(self._stem(said[0]), NO_ACTIONS) if len(said) > 1 else NO_ACTIONS)
+        leading = self._first_verb(summary)
+        return leading or (self._nouns.get(self._stem(said[0]), NO_ACTIONS) if len(said) > 1 else NO_ACTIONS)
 
-    def _led(self, summary: str) -> Actions:
+    def _first_verb(self, summary: str) -> Actions:
         """Return the action of a summary's first word: "Lists…", or "Records…", never a noun there."""
         first = next(iter(summary.split(maxsplit=1)), "")
         stem = self._stem(first)
@@ -269,9 +510,9 @@ class Verbs:
             has_object = any(map(_begins_object, said[place + 1 : place + 2]))
             return self._nouns.get(stem, NO_ACTIONS) if has_object else NO_ACTIONS
         actions = self._plain[stem]
-        return self._looked_for(actions, said[place + 1 :]) if actions & self._looking else actions
+        return self._wanted_from_looking(actions, said[place + 1 :]) if actions & self._looking else actions
 
-    def _looked_for(self, actions: Actions, rest: Sequence[str]) -> Actions:
+    def _wanted_from_looking(self, actions: Actions, rest: Sequence[str]) -> Actions:
         """Return what a verb of looking asks for: details of one thing, or a list of things of a kind."""
         about = _object(rest)
         if _ALL.intersection(about):
@@ -300,18 +541,18 @@ def verbs(lines: Iterable[str], stem: Callable[[str], str]) -> Verbs:
     return Verbs(dict(plain), dict(nouns), stem)
 
 
-def agreement(asked: Asked, done: Actions) -> float:
+def agreement(requested: RequestedAction, performed: Actions) -> float:
     """Return the factor on the relevance of a tool with these actions for this request; 1 if either is unknown.
 
     The same action gives no bonus either: its words have already counted.
     """
-    if not asked.actions or not done or asked.actions & done:
+    if not requested.actions or not performed or requested.actions & performed:
         return 1.0
-    if asked.is_question:
-        return 1.0 if any(each.effect != "write" for each in done) else _ANSWERED
-    if all(any(each.effect == "look" for each in actions) for actions in (asked.actions, done)):
+    if requested.is_question:
+        return 1.0 if any(each.effect != "write" for each in performed) else _ANSWERED
+    if all(any(each.effect == "look" for each in actions) for actions in (requested.actions, performed)):
         return _KINDRED
-    return _CROSSED if {_reads(asked.actions), _reads(done)} == {True, False} else _OTHER
+    return _CROSSED if {_reads(requested.actions), _reads(performed)} == {True, False} else _OTHER
 
 
 def _reads(actions: Actions) -> bool | None:

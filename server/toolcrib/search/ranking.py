@@ -1,4 +1,4 @@
-"""Adds learned words to a ranking: never more than a bounded share of the best hit's relevance."""
+"""Ranks documents for a query: fielded BM25, weighed by coverage, action and clauses, and boosted by learned words."""
 
 from array import array
 from bisect import bisect_left
@@ -14,9 +14,22 @@ from types import MappingProxyType
 
 from toolcrib.base.text import STOP_WORDS
 from toolcrib.search.english import Synonyms
-from toolcrib.search.expansion import Meaning, Meanings
-from toolcrib.search.postings import BESIDE, Inverted, Lexicon, Posting, Postings, Standing, in_fields
-from toolcrib.search.query import NOTHING_ASKED, Actions, Asked, Part, Query, Verbs, agreement, parsed, plain
+from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields
+from toolcrib.search.query import (
+    BESIDE,
+    NO_REQUESTED_ACTION,
+    Actions,
+    ExpandedQuery,
+    Part,
+    Query,
+    QueryExpansion,
+    RequestedAction,
+    SynonymGroup,
+    Verbs,
+    agreement,
+    parsed,
+    plain,
+)
 
 _K1 = 1.8
 _LONG_LIST = 10
@@ -106,20 +119,20 @@ class FieldedBm25:
         self,
         weights: Mapping[str, float],
         among: Collection[int] | None = None,
-        standing: Sequence[Standing] = (),
+        synonyms: Sequence[SynonymGroup] = (),
     ) -> dict[int, float]:
         """Return the scores of the documents ``among`` (None: all) that contain any of these stems; higher is better.
 
-        ``standing`` are synonyms, whose weight depends on what else a document contains.
+        The weight of ``synonyms`` depends on what else a document contains.
         """
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
             for number, gain in self._gains_of(term, among):
                 scores[number] += weight * gain
-        for each in standing:
+        for each in synonyms:
             words = (self._numbers(term) if among is None else self.having(term, among) for term in each.words)
             said = set(chain.from_iterable(words))
-            for term, weight in each.synonyms.items():
+            for term, weight in each.weights.items():
                 beside = weight * BESIDE
                 for number, gain in self._gains_of(term, among):
                     scores[number] += (beside if number in said else weight) * gain
@@ -251,12 +264,12 @@ _PART, _OF_A_PART = 0.3, 20
 per part can get it.
 """
 
-_MUCH, _LONG_QUERY = 2.0, 16
+_HALF_LEVEL, _LONG_QUERY = 2.0, 16
 """The relevance, in units of the rarest word, at which ``level`` is one half; and the number of query words above which
 it grows in proportion.
 """
 
-_TELLING = 1.17
+_RARE_WORD = 1.17
 """The rarity of a word that occurs nowhere, relative to one that occurs in one of about a thousand documents."""
 
 _WEIGHED_MIN = 100
@@ -302,7 +315,7 @@ class Relevance:
         self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms, verbs: Verbs | None = None
     ) -> None:
         self._postings, self._stem, self._verbs = postings, stem, verbs
-        self._meanings = Meanings(postings, stem, synonyms)
+        self._expansion = QueryExpansion(postings, stem, synonyms)
 
     def knows(self, word: str) -> bool:
         """Return whether any document contains a lower-case word, in any inflected form."""
@@ -321,8 +334,8 @@ class Relevance:
         return Ranked()
 
     def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
-        meaning = self._meanings.of(query.terms)
-        weighed, coverage = self._weighed(query.text, meaning, among, count)
+        expanded = self._expansion.expand(query.terms)
+        weighed, coverage = self._weighed(query.text, expanded, among, count)
         if not weighed:
             return Ranked()
         if query.parts:
@@ -330,9 +343,9 @@ class Relevance:
         matches = sorted(weighed.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
         (first, highest), second = matches[0], matches[1][1] if len(matches) > 1 else 0.0
         covered = coverage.get(first, 0.0)
-        much = _MUCH * self._telling(covered) * max(1.0, len(meaning.concepts) / _LONG_QUERY)
-        most = self._most_words(meaning, dict(matches))
-        agreed = agreement(self._asked(query.text), self._postings.action(first))
+        much = _HALF_LEVEL * self._reference_rarity(covered) * max(1.0, len(expanded.concepts) / _LONG_QUERY)
+        most = self._most_words(expanded, dict(matches))
+        agreed = agreement(self._requested(query.text), self._postings.action(first))
         evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
         return Ranked(tuple(matches), evidence)
 
@@ -345,7 +358,7 @@ class Relevance:
         shares: dict[int, float] = {}
         firsts: list[int] = []
         for part in parts:
-            found, _ = self._weighed(part.text, self._meanings.of(part.terms), among, _WEIGHED_MIN)
+            found, _ = self._weighed(part.text, self._expansion.expand(part.terms), among, _WEIGHED_MIN)
             highest = max(found.values(), default=0.0)
             firsts += leading(found, 1)
             for number in leading(found, _OF_A_PART):
@@ -356,80 +369,80 @@ class Relevance:
         return together | {number: max(together[number], least) for number in firsts}
 
     def _weighed(
-        self, text: str, meaning: Meaning, among: Collection[int] | None, count: int
+        self, text: str, expanded: ExpandedQuery, among: Collection[int] | None, count: int
     ) -> tuple[Mapping[int, float], Mapping[int, float]]:
         """Return the relevance of the best documents, and the share of the query that each contains."""
-        scores = self._postings.scores(meaning.weights, among, meaning.standing)
-        # More than requested: coverage may lift one from further down, and the limit must not change any score.
+        scores = self._postings.scores(expanded.weights, among, expanded.synonyms)
+        # More than requested: coverage may raise one from further down, and the limit must not change any score.
         best = leading(scores, max(count, _WEIGHED_MIN))
         if not best:
             return {}, {}
-        coverage = self._coverage(meaning, best)
-        asked = self._asked(text)
+        coverage = self._coverage(expanded, best)
+        requested = self._requested(text)
         agreed: dict[Actions, float] = {}
         weighed: dict[int, float] = {}
         for number, score in best.items():
-            done = self._postings.action(number)
-            if done not in agreed:
-                agreed[done] = agreement(asked, done)
-            met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(meaning, number))
-            weighed[number] = score * met * agreed[done]
+            performed = self._postings.action(number)
+            if performed not in agreed:
+                agreed[performed] = agreement(requested, performed)
+            met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(expanded, number))
+            weighed[number] = score * met * agreed[performed]
         return weighed, coverage
 
-    def _asked(self, text: str) -> Asked:
-        return self._verbs.asked(text) if self._verbs else NOTHING_ASKED
+    def _requested(self, text: str) -> RequestedAction:
+        return self._verbs.requested(text) if self._verbs else NO_REQUESTED_ACTION
 
-    def _telling(self, coverage: float) -> float:
+    def _reference_rarity(self, coverage: float) -> float:
         """Return the rarity of a word that is rare here, lowered in small sets by ``coverage``.
 
         Among few documents every word is common, which is no evidence against a document that contains them all; among
         many it makes no difference.
         """
-        of_one = min(self._postings.rarity_max, _TELLING * self._postings.rarity_of_one)
+        of_one = min(self._postings.rarity_max, _RARE_WORD * self._postings.rarity_of_one)
         return self._postings.rarity_max + coverage * (of_one - self._postings.rarity_max)
 
-    def _most_words(self, meaning: Meaning, numbers: Mapping[int, float]) -> float:
+    def _most_words(self, expanded: ExpandedQuery, numbers: Mapping[int, float]) -> float:
         """Return the largest share of the query's significant words that one of these documents contains."""
-        concepts = [each for each in meaning.concepts if not each.is_framing] or meaning.concepts
+        concepts = [each for each in expanded.concepts if not each.is_framing] or expanded.concepts
         having = (chain.from_iterable(self._postings.having(stem, numbers) for stem in each.stems) for each in concepts)
         met = Counter(chain.from_iterable(map(set, having)))
         return max(met.values(), default=0) / len(concepts)
 
-    def _coverage(self, meaning: Meaning, numbers: Mapping[int, float]) -> dict[int, float]:
+    def _coverage(self, expanded: ExpandedQuery, numbers: Mapping[int, float]) -> dict[int, float]:
         """Return the share of the query that each document contains."""
         covered = dict.fromkeys(numbers, 0.0)
-        total = sum(concept.rarity for concept in meaning.concepts)
-        for concept in meaning.concepts:
+        total = sum(concept.rarity for concept in expanded.concepts)
+        for concept in expanded.concepts:
             having: dict[int, float] = {}
             # In ascending order of weight: of several stems that a document contains, the best counts.
-            for stem in sorted(concept.stems, key=meaning.weights.__getitem__):
-                having |= dict.fromkeys(self._postings.having(stem, covered), meaning.weights[stem])
+            for stem in sorted(concept.stems, key=expanded.weights.__getitem__):
+                having |= dict.fromkeys(self._postings.having(stem, covered), expanded.weights[stem])
             for number, weight in having.items():
                 covered[number] += weight * concept.rarity / total
         return covered
 
-    def _name_coverage(self, meaning: Meaning, number: int) -> float:
+    def _name_coverage(self, expanded: ExpandedQuery, number: int) -> float:
         """Return the share of a document's name that the query contains, weighted by rarity."""
         met = whole = 0.0
         for stem in self._postings.name(number):
-            if _is_telling(stem):
+            if _is_searchable(stem):
                 rarity = self._postings.rarity(stem)
                 whole += rarity
-                met += rarity * meaning.named.get(stem, 0)
+                met += rarity * expanded.name_weights.get(stem, 0)
         return met / whole if met else 0.0
 
 
-def _is_telling(stem: str) -> bool:
+def _is_searchable(stem: str) -> bool:
     """Return whether a word of a name is one that a searching person would use."""
     return stem not in STOP_WORDS and not stem.isdigit()
 
 
-LIFT_MAX = 0.4
+BOOST_MAX = 0.4
 """Maximum gain from usage, relative to the best text relevance: anything further behind never comes first because of
 it.
 """
 
-_ALONE = 1.0
+_BASE_ALONE = 1.0
 """The base of gains where no text matches."""
 
 _SHARE_MIN = 0.3
@@ -441,7 +454,7 @@ Lessons = Mapping[str, Mapping[int, float]]
 NO_LESSONS: Lessons = MappingProxyType({})
 
 
-def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> Ranked:
+def boosted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> Ranked:
     """Return a ranking in which documents gain for the query words that were taught for them.
 
     Each gains by the share of the query that it was taught for, words weighted by rarity. Evidence for the best text
@@ -451,9 +464,9 @@ def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> 
     if not shares:
         return ranked
     relevances = dict(ranked.matches)
-    best = ranked.matches[0][1] if ranked.matches else _ALONE
+    best = ranked.matches[0][1] if ranked.matches else _BASE_ALONE
     for number, share in shares.items():
-        relevances[number] = relevances.get(number, 0.0) + LIFT_MAX * share * best
+        relevances[number] = relevances.get(number, 0.0) + BOOST_MAX * share * best
     matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
     if not ranked.matches or matches[0][0] != ranked.matches[0][0]:
         return replace(ranked, matches=matches, evidence=replace(NO_EVIDENCE, words=ranked.evidence.words))
@@ -461,10 +474,10 @@ def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> 
 
 
 def _shares(lessons: Lessons, rarity: Callable[[str], float]) -> Mapping[int, float]:
-    told = {word: rarity(word) for word in lessons}
-    total = sum(told.values())
+    rarities = {word: rarity(word) for word in lessons}
+    total = sum(rarities.values())
     shares: dict[int, float] = {}
     for word, sureness in lessons.items():
         for number, sure in sureness.items():
-            shares[number] = shares.get(number, 0.0) + sure * told[word] / total
+            shares[number] = shares.get(number, 0.0) + sure * rarities[word] / total
     return {number: share for number, share in shares.items() if share >= _SHARE_MIN}

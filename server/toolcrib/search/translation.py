@@ -8,6 +8,7 @@ from importlib.resources import files
 from itertools import chain
 
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
+from toolcrib.search.query import ENGLISH_ONLY, TRANSLATED_MAX, Knows, is_unspaced, unknown_words
 
 _PACKAGE, _FILE = "toolcrib.search", "translations.txt"
 _NO_ENTRY = ("#", "[")
@@ -193,21 +194,10 @@ def dictionary(concepts: Iterable[str]) -> Dictionary:
     return Dictionary(spaced, UnspacedLanguages(both), UnspacedLanguages(both[::-1]), frozenset(english))
 
 
-_SHARED = frozenset("a an as can do has i in me on or so us use was will".split())
-"""English stop words that are words of the other languages too."""
-
-_ENGLISH_ONLY = STOP_WORDS - _SHARED
-
 _APOSTROPHES = ("'", "\u2019")
-
-_WORDS_MAX = 160
-"""Maximum number of words of a request that are looked up, from the start."""
 
 _NAME_MIN = 2
 """Minimum length of unknown text between known words that may be a name; a single character is usually grammar."""
-
-Knows = Callable[[str], bool]
-"""Returns whether the searched documents, as visible to the caller, contain a word in any inflected form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +216,10 @@ class Translations:
         self._read = read
         self._dictionary: Dictionary | None = None
 
-    def is_ready(self, request: str, knows: Knows) -> bool:
-        """Return whether :meth:`in_english` can translate this request without reading a file."""
-        return self._dictionary is not None or not (_is_unspaced(request) or _unknown(request, knows))
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether :meth:`in_english` reads no file any more."""
+        return self._dictionary is not None
 
     def in_english(self, request: str, knows: Knows) -> str:
         """Return a request with its known words in English; an English request is returned unchanged.
@@ -236,8 +227,8 @@ class Translations:
         At most ``QUERY_MAX`` characters of a foreign request count. Words that occur in the catalog stay, since it may
         be in the request's language; so do words that are in no dictionary, such as names.
         """
-        unspaced = _is_unspaced(request)
-        unknown = () if unspaced else _unknown(request, knows)
+        unspaced = is_unspaced(request)
+        unknown = () if unspaced else unknown_words(request, knows)
         if not unspaced and not unknown:
             return request
         if self._dictionary is None:
@@ -251,30 +242,13 @@ class Translations:
         if not any(language.is_telling(word) for language in self._dictionary.spaced for word in unknown):
             return request
         parted = _parted(text)
-        language = _language(parted.said[:_WORDS_MAX], self._dictionary, knows)
+        language = _language(parted.said[:TRANSLATED_MAX], self._dictionary, knows)
         return request if language is None else "".join(_of_words(parted, language, knows)).strip()
-
-
-def _is_unspaced(request: str) -> bool:
-    """Return whether part of a request is written in Chinese or Japanese script."""
-    # Compiled on the first such request: compiling these ranges takes longer than the rest of this module.
-    return not request.isascii() and bool(re.search(r"[\u3005\u3040-\u30ff\u3400-\u9fff]", request[:QUERY_MAX]))
-
-
-def _unknown(request: str, knows: Knows) -> Sequence[str]:
-    """Return the words that the catalog does not contain if they outnumber the purely English ones, else none.
-
-    Only such a request can be in another language, so most requests need no dictionary.
-    """
-    said = dict.fromkeys(words(request[:QUERY_MAX])[:_WORDS_MAX])
-    english = len(_ENGLISH_ONLY & said.keys())
-    unknown = [word for word in said if word not in STOP_WORDS and word.isalpha() and not knows(word)]
-    return unknown if len(unknown) > english else ()
 
 
 def _language(said: Sequence[str], dictionary: Dictionary, knows: Knows) -> SpacedLanguage | None:
     """Return the language of most words; None unless more words can only be foreign than only English."""
-    english = len(_ENGLISH_ONLY.intersection(said))
+    english = len(ENGLISH_ONLY.intersection(said))
     best, most = None, (english, 0)
     for language in dictionary.spaced:
         every, foreign = _of_language(said, language)
@@ -316,7 +290,7 @@ def _of_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[s
     while place < len(text.said):
         between = text.between[place]
         yield f" {between[1:]}" if is_left_out and between.startswith(_APOSTROPHES) else between
-        found = language.longest(text.said, place) if place < _WORDS_MAX else None
+        found = language.longest(text.said, place) if place < TRANSLATED_MAX else None
         count = found[0] if found else 1
         if found is None:
             yield text.written[place]
