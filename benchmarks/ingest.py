@@ -24,7 +24,8 @@ from toolcrib.base.model import Caller
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
-from toolcrib.gateway.composition import Outside, open_tools
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 
@@ -54,7 +55,8 @@ async def once_toolcrib(config: Path) -> None:
     """Print the worst delay while a server is listed for the first time, and how many tools were found then."""
     settings = load(config, dict(os.environ), config.parent)
     session = Session("benchmark", Caller(), RunActivations(), growing=True)
-    async with open_tools(settings, Outside()) as crib:
+    async with open_gateway(settings, Runtime(), skills=False) as gateway:
+        crib = gateway.tools
 
         async def listed() -> int:
             return (await crib.search_tools(session, SearchRequest("anything"), "signature")).total_deferred

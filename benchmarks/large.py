@@ -28,8 +28,9 @@ from retrieval_world import configured, connector
 from toolcrib.base.model import Caller
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.settings import TOOL_CACHE, Settings
-from toolcrib.gateway.composition import Outside, open_tools
-from toolcrib.gateway.offline import Clocks, finder_of, open_catalog
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.offline import open_offline
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 
@@ -63,7 +64,8 @@ async def index(
     took: list[float] = []
     size, asked = sum(map(len, lists.values())), session()
     began, worked = time.perf_counter(), time.process_time()
-    async with open_tools(settings, Outside(connector=connector(lists))) as crib:
+    async with open_gateway(settings, Runtime(connector=connector(lists)), skills=False) as gateway:
+        crib = gateway.tools
         while len(crib.indexer.catalog.tools) < size:
             before = time.perf_counter()
             await crib.search_tools(asked, SearchRequest(queries[len(took) % len(queries)]), "signature")
@@ -84,11 +86,11 @@ def once(folder: Path, in_memory: int) -> dict[str, Any]:
     settings = settings_of(folder, known_as["servers"], in_memory)
     with tempfile.TemporaryDirectory() as nothing:
         empty = settings_of(Path(nothing), [])
-        with open_catalog(empty, Clocks()) as known:  # imports, and what else does not depend on the catalog
-            finder_of(empty, known).searcher.search(*asked_of(known, "anything"))
+        with open_offline(empty, Runtime()) as known:  # imports, and what else does not depend on the catalog
+            known.finder.searcher.search(*asked_of(known, "anything"))
     base = resident_kib()
-    with open_catalog(settings, Clocks()) as known:
-        searcher = finder_of(settings, known).searcher
+    with open_offline(settings, Runtime()) as known:
+        searcher = known.finder.searcher
         taken: list[float] = []
         worked: list[float] = []
         for query in known_as["queries"]:

@@ -25,7 +25,8 @@ from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
-from toolcrib.gateway.composition import Outside, open_skills, open_tools
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import StreamDispatcher
 from toolcrib.policy.activations import RunActivations
@@ -133,9 +134,9 @@ def opened_use_cases(
     """Stand toolcrib's own use cases before servers with these tools; they are asked through the portal."""
     with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
         settings = configured(Path(folder), list(lists), {**SECTION, "skills": {"enabled": False}, **(section or {})})
-        outside = Outside(connector=connector(lists))
-        with portal.wrap_async_context_manager(open_tools(settings, outside)) as crib:
-            yield portal, crib
+        runtime = Runtime(connector=connector(lists))
+        with portal.wrap_async_context_manager(open_gateway(settings, runtime)) as gateway:
+            yield portal, gateway.tools
 
 
 def _tools(
@@ -169,8 +170,8 @@ def opened_skills(folder: Path, count: int) -> Generator[Opened]:
     with tempfile.TemporaryDirectory() as place, start_blocking_portal() as portal:
         settings = configured(Path(place), [], SECTION | section)
         began = time.perf_counter()
-        with portal.wrap_async_context_manager(open_skills(settings, Outside())) as library:
-            yield _skills(portal, library, count, began)
+        with portal.wrap_async_context_manager(open_gateway(settings, Runtime())) as gateway:
+            yield _skills(portal, gateway.skills, count, began)
 
 
 def _skills(portal: BlockingPortal, library: SkillUseCases, count: int, began: float) -> Opened:

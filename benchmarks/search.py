@@ -24,7 +24,8 @@ from toolcrib.base.text import query_terms
 from toolcrib.catalog.tool_search import SearchRequest, search_json
 from toolcrib.config.loading import load
 from toolcrib.config.settings import TOOL_CACHE, Settings
-from toolcrib.gateway.composition import Outside, open_tools
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
@@ -71,7 +72,8 @@ def plain_queries(connection: sqlite3.Connection, queries: Iterable[str]) -> Rou
 
 async def measure_size(given: Namespace, settings: Settings, queries: list[str]) -> list[Finding]:
     """Return the findings for one catalog, whose index is there already."""
-    async with open_tools(settings, Outside()) as crib:
+    async with open_gateway(settings, Runtime(), skills=False) as gateway:
+        crib = gateway.tools
         with closing(sqlite3.connect(settings.tool_cache_dir / TOOL_CACHE)) as connection:
             cases = {
                 "words": searches(crib, Caller(), SearchType.FTS, queries),

@@ -18,7 +18,8 @@ from measuring import Finding, Target, median, percentile, show
 from skills import over_corpus, refresh, write_config
 from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.loading import load
-from toolcrib.gateway.composition import Outside, open_skills
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import GetRequest, ListRequest
@@ -60,7 +61,8 @@ async def measured(config: Path, corpus: Path) -> dict[str, list[float]]:
     """Return the milliseconds of each skill: made for the first time, given again, and done plainly."""
     times: dict[str, list[float]] = {"first": [], "again": [], "plain": []}
     refresh(load(config, os.environ, config.parent))
-    async with open_skills(load(config, os.environ, config.parent), Outside()) as library:
+    async with open_gateway(load(config, os.environ, config.parent), Runtime()) as gateway:
+        library = gateway.skills
         session = Session("benchmark", Caller(), RunActivations(), growing=False)
         for skill in await all_skills(library, session):
             ask = partial(got, library, session, skill.id)

@@ -22,9 +22,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 ALLOWED = {
-    "toolcrib.gateway.offline:open_catalog": "the start and the end: nothing is served yet, or any more",
-    "toolcrib.gateway.composition:_open_tools": "the start and the end",
-    "toolcrib.gateway.composition:_open_skills": "the start and the end",
+    "toolcrib.gateway.composition:_open_connector": "the start and the end",
     "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_tools": "one command of a person: nobody else waits for its loop",
     "toolcrib.cli.in_process:try_servers": "likewise",

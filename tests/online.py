@@ -152,7 +152,7 @@ async def online(
     section = {**section, "http": {"port": 0, **section.get("http", {})}}
     async with world(folder, servers, section, transport="http", **options) as running:
         http = running.settings.toolcrib.http
-        app = http_app(running.serving.gateway, http, running.settings.toolcrib.limits, TokenTable(http.tokens))
+        app = http_app(running.serving, http, running.settings.toolcrib.limits, TokenTable(http.tokens))
         stop = anyio.Event()
         with bind(http) as listener, anyio.fail_after(TEST_S):
             async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:

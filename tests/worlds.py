@@ -32,10 +32,10 @@ from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
-from toolcrib.gateway.composition import Outside
+from toolcrib.gateway.composition import Gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
-from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.server.protocol import Wire
@@ -212,7 +212,6 @@ class World:
     clock: Clock
     events: list[JsonObject]
     said: list[list[str]] = field(default_factory=list)
-    transport: str = "stdio"
 
     async def reload(self, toolcrib: JsonObject | None = None, servers: "Servers | None" = None) -> Loaded:
         """Write another config, with the same servers if none are given, and have it take the place of the first."""
@@ -222,10 +221,15 @@ class World:
 
     async def read_again(self, read: Callable[[], Settings]) -> Loaded:
         """Have the config reloaded that ``read`` returns, or why there is none."""
-        return await self.serving.reload(read, lambda settings: ClientProfiles(settings, self.transport))
+        return await self.gateway.reload(read)
 
     def __getitem__(self, server: str) -> MemoryServer:
         return self.servers[server]
+
+    @property
+    def gateway(self) -> Gateway:
+        """What is served, whatever the protocol."""
+        return self.serving.gateway
 
     @property
     def wire(self) -> Wire:
@@ -242,7 +246,7 @@ class World:
 
     async def listed(self) -> None:
         """Wait until every server has been listed for the first time, and sleeps again if nobody uses it."""
-        fleet = self.wire._tool_use_cases._parts.fleet
+        fleet = self.gateway.fleet
         with anyio.fail_after(PATIENCE_S):
             await fleet.first_listing(fleet.listing_first)
             await until(lambda: not any(self._is_being_read(fleet[key]) for key in self.settings.servers))
@@ -262,8 +266,8 @@ class World:
 
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told."""
-        crib = self.wire._tool_use_cases
-        await crib._parts.fleet[server].connection()
+        crib = self.gateway.tools
+        await crib.fleet[server].connection()
         listed: list[str | None] = []
         crib.indexer.subscribe(lambda change: listed.append(change.server))
         await self[server].change(*tools)
@@ -294,9 +298,9 @@ class World:
                 token="t", client_id="c", scopes=[], subject=caller.principal, claims={"iss": "i", **facts}
             )
             auth_context_var.set(AuthenticatedUser(token))
-        gateway = self.serving.gateway
-        async with gateway.server.lifespan(gateway.server) as slot:
-            await serve_by_era(gateway.server, StreamDispatcher(*end), slot, gateway.serves_modern)
+        server = self.serving.server
+        async with server.lifespan(server) as slot:
+            await serve_by_era(server, StreamDispatcher(*end), slot, self.serving.serves_modern)
 
 
 class _Transport:
@@ -326,13 +330,13 @@ async def world(
     wait: bool = True,
     now: float = 0,
     environ: Mapping[str, str] | None = None,
-    **outside: Any,
+    **runtime: Any,
 ) -> AsyncGenerator[World]:
     """Run a toolcrib whose config and cache are in ``folder``: a second world there is a restart.
 
     A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills where
     it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned. ``now`` is how many
-    seconds later than usual it is. ``outside`` takes the place of parts of ``Outside``.
+    seconds later than usual it is. ``runtime`` takes the place of parts of ``Runtime``.
     """
     known = _servers(servers or {})
     clock, events = Clock(now), []
@@ -345,10 +349,9 @@ async def world(
         "jitter": lambda: 0.5,
         "mirror": lambda line: events.append(json.loads(line)),
     }
-    hosts = ClientProfiles(settings, transport)
     with _ungrouped():
-        async with open_server(settings, hosts, Outside(**{**around, **outside})) as serving:
-            running = World(settings, serving, known, clock, events, transport=transport)
+        async with open_server(settings, transport, Runtime(**{**around, **runtime})) as serving:
+            running = World(settings, serving, known, clock, events)
             if wait:
                 await running.listed()
                 await running.scanned()

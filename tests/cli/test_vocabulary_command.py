@@ -46,7 +46,7 @@ def zoo() -> dict[str, MemoryServer]:
 async def taught(tmp_path: Path) -> None:
     """Have the person at this machine teach two words, and ann of the tenant red one."""
     async with world(tmp_path, zoo(), CONFIG) as w:
-        kept = w.wire._tool_use_cases._parts.learning._kept
+        kept = w.gateway.generation.offline.learning._kept
         async with w.client() as client, w.client(caller=Caller("ann", "red", None, "guest")) as ann:
             for each, query, name in ((client, "breakfast hippos", FEED), (ann, "headcount", COUNT)):
                 await each.search(query)
@@ -112,11 +112,11 @@ async def test_all_that_is_meant_is_forgotten_at_once(tmp_path, run, monkeypatch
 
 async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
     async with world(tmp_path, zoo(), CONFIG) as w, w.client() as client:
-        kept = w.wire._tool_use_cases._parts.learning._kept
+        kept = w.gateway.generation.offline.learning._kept
         for query in ("breakfast", "lunch"):
             await client.search(query)
             await client.call(FEED)
-        await until(lambda: kept.all() == w.wire._tool_use_cases._parts.learning._known)
+        await until(lambda: kept.all() == w.gateway.generation.offline.learning._known)
         assert await client.found("breakfast") == [FEED]
         code, out, _ = await anyio.to_thread.run_sync(lambda: run("breakfast", "--tool", FEED, "--forget"))
         assert (code, out.split(".")[0]) == (0, "Deleted 1 lesson")
@@ -131,7 +131,7 @@ async def test_commands_that_only_look_take_nothing_from_the_index_of_a_running_
     anew = {"tool_search": {"learn": True, "rebuild_cache_on_init": True}, "skills": skills}
     config = ["--config", str(tmp_path / "toolcrib.json")]
     async with world(tmp_path, zoo(), anew) as w, w.client() as client:
-        indexer, kept = w.wire._tool_use_cases.indexer, w.wire._tool_use_cases._parts.learning._kept
+        indexer, kept = w.gateway.tools.indexer, w.gateway.generation.offline.learning._kept
         await client.search("breakfast")
         await client.call(FEED)
         await until(lambda: bool(kept.all()))

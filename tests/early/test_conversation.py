@@ -11,7 +11,7 @@ import pytest
 from ends import two_pipes
 
 from toolcrib.server import early
-from toolcrib.server.early import Begun
+from toolcrib.server.early import EarlyExchange
 
 PATIENCE_S = 20
 GREETING = ["initialize", {"protocolVersion": "2025-11-25"}]
@@ -43,7 +43,7 @@ class Talk:
 
     def __init__(self, to_us: int, from_us: int, ours: int) -> None:
         self.to_us, self.from_us, self.ours = to_us, from_us, ours
-        self.begun = Begun()
+        self.begun = EarlyExchange()
 
     def asks(self, data: bytes) -> None:
         os.write(self.to_us, data)
@@ -120,7 +120,7 @@ def test_a_list_that_is_asked_for_at_once_is_sent_without_waiting_and_the_rest_i
     returns(talk.begun.end)
     assert talk.got() + talk.begun.unsent == answers(due)
     assert bool(talk.begun.unsent) == (size == max(SIZES))
-    assert (talk.begun.data, talk.begun.ids, talk.begun.given) == (asked, {1, 2}, due)
+    assert (talk.begun.data, talk.begun.ids, talk.begun.replayed) == (asked, {1, 2}, due)
     assert os.get_blocking(talk.ours) == blocking
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolcrib import __version__
 from toolcrib.config.loading import load
 from toolcrib.server import early
-from toolcrib.server.early import FOLDER, Start, begin
+from toolcrib.server.early import FOLDER, StartConditions, answer_early
 
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 RESULT = {"protocolVersion": "2025-11-25", "instructions": "as the last time"}
@@ -53,7 +53,7 @@ class Place:
             connection.execute(statement)
 
     def keep(self) -> None:
-        start = Start(self.arguments, self.environ)
+        start = StartConditions(self.arguments, self.environ)
         files = [str(self.skill), str(self.skill.parent)]
         situation = start.situation(files, [str(self.absent)], ["TOKEN"], list(map(str, self.databases)))
         file = start.files(self.question)[0]
@@ -70,7 +70,7 @@ class Place:
         return [[self.question, {"result": RESULT}]]
 
     def known(self) -> Any:
-        return Start(self.arguments, self.environ).known(self.question)
+        return StartConditions(self.arguments, self.environ).known(self.question)
 
 
 def add_client(place: Place, text: str) -> None:
@@ -208,32 +208,32 @@ def test_every_variable_that_the_config_is_loaded_by_counts(tmp_path, named):
     asked = Asked()
     load(file if named else None, asked, tmp_path)
     arguments = ["--config", str(file)] if named else []
-    plain = Start(arguments, {"HOME": "/"})
+    plain = StartConditions(arguments, {"HOME": "/"})
     assert len(asked.names) > 8
     for name in asked.names - {"TOOLCRIB_CONFIG"}:
-        assert Start(arguments, {"HOME": "/", name: "another"}).files({}) != plain.files({}), name
+        assert StartConditions(arguments, {"HOME": "/", name: "another"}).files({}) != plain.files({}), name
 
 
 def test_over_http_nothing_is_read_of_stdin(monkeypatch):
     monkeypatch.setattr(early.os, "read", lambda *_: pytest.fail("it has read"))
-    begun = begin(["--transport", "http"], {})
-    assert (begun.data, begun.given, begun.start) == (b"", [], None)
+    begun = answer_early(["--transport", "http"], {})
+    assert (begun.data, begun.replayed, begun.start) == (b"", [], None)
 
 
 def test_a_file_that_the_config_refers_to_counts(tmp_path):
     file, secret = tmp_path / "mcp.json", tmp_path / "token"
     file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"A": "${file:token:-none}"}}}}))
     arguments = ["--config", str(file)]
-    without = Start(arguments, {"HOME": "/"}).files({})
+    without = StartConditions(arguments, {"HOME": "/"}).files({})
     secret.write_text("one")
-    with_one = Start(arguments, {"HOME": "/"}).files({})
+    with_one = StartConditions(arguments, {"HOME": "/"}).files({})
     secret.write_text("another")
-    assert len({str(without), str(with_one), str(Start(arguments, {"HOME": "/"}).files({}))}) == 3
+    assert len({str(without), str(with_one), str(StartConditions(arguments, {"HOME": "/"}).files({}))}) == 3
 
 
 def test_what_a_keyring_holds_cannot_be_known_early(tmp_path):
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"A": "${keyring:token}"}}}}))
-    assert not Start(["--config", str(file)], {"HOME": "/"}).is_knowable
+    assert not StartConditions(["--config", str(file)], {"HOME": "/"}).is_knowable
     file.write_text("{}")
-    assert Start(["--config", str(file)], {"HOME": "/"}).is_knowable
+    assert StartConditions(["--config", str(file)], {"HOME": "/"}).is_knowable

@@ -9,8 +9,8 @@ from mcp import MCPError
 from fakes.menu import tool
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.model import Caller
-from toolcrib.gateway.composition import refuse_without_session
 from toolcrib.policy.client_profiles import ClientProfiles
+from toolcrib.server.stdio import refuse_without_session
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ def damage(w: World) -> None:
 
 def fill_disk(w: World) -> None:
     """Let the file of the catalog grow no more."""
-    writer = w.wire._tool_use_cases.indexer._index._store._writer
+    writer = w.gateway.tools.indexer._index._store._writer
     [pages] = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages}")
 
@@ -31,7 +31,7 @@ async def test_a_damaged_index_is_made_anew_and_every_server_is_listed_again(tmp
         await client.call("zoo__feed")
         damage(w)
         await w.change("db", tool("read"))
-        catalog = w.wire._tool_use_cases.indexer
+        catalog = w.gateway.tools.indexer
         await until(lambda: [known.public_name for known in catalog.current().tools] == ["db__read", "zoo__feed"])
         assert await client.found("feed zoo") == ["zoo__feed"]
         assert not (await client.tool_call("zoo__feed")).get("isError")

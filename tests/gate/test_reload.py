@@ -12,7 +12,7 @@ from fakes.menu import tool
 from toolcrib.base.errors import ConfigError, Problem, StoreError
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.indexing import Indexer
-from toolcrib.gateway.offline import Known
+from toolcrib.gateway.offline import Offline
 from toolcrib.storage.store import Store
 from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, text, until, world
 
@@ -93,7 +93,7 @@ async def test_a_server_that_stays_is_listed_again_where_its_list_could_not_be_r
         await w.listed()
         assert await client.found("hippopotamus") == []
         monkeypatch.setattr(git, "tools", tools)
-        await until(lambda: bool(w.wire._tool_use_cases.indexer.current().get("git__status")))
+        await until(lambda: bool(w.gateway.tools.indexer.current().get("git__status")))
         assert await client.found("hippopotamus") == ["git__status"]
         assert git.starts == before
 
@@ -151,7 +151,7 @@ async def test_a_list_that_is_taken_in_during_a_reload_is_not_lost_with_the_file
     held = HeldList(monkeypatch)
     async with world(tmp_path, {"git": [tool("status")]}, wait=False) as w, w.client() as client:
         await until(held.began.is_set)
-        files = w.serving._reports.world.known.stores["tool_cache.db"]
+        files = w.gateway.generation.offline.stores["tool_cache.db"]
         assert not (await w.reload()).failure
         await until(lambda: files._closed)
         held.go_on.set()
@@ -219,7 +219,7 @@ async def test_a_subscriber_is_told_of_a_reload_and_of_changes_after_it(tmp_path
     async with world(tmp_path, {"git": [tool("status")]}, section) as w, w.client(MODERN) as client, client.listening():
         await w.reload(section, {"git": w["git"], "db": [tool("ask")]})
         await until(lambda: client.list_changes > 0)
-        await until(lambda: not w.wire._tool_use_cases.fleet.listing_first)
+        await until(lambda: not w.gateway.tools.fleet.listing_first)
         assert await client.names() == ["db__ask", "git__status"]
         told = client.list_changes
         await w.change("db", tool("ask"), tool("tell"))
@@ -231,7 +231,7 @@ async def test_what_a_session_has_used_stays_listed(tmp_path):
     async with world(tmp_path, {"git": [tool("status"), tool("log")]}, listing="dynamic") as w, w.client() as client:
         await client.tool_call("git__status")
         await w.reload({"gate": {"listing": "dynamic"}, "policy": {"deny": ["git__log"]}})
-        await until(lambda: not w.wire._tool_use_cases.fleet.listing_first)
+        await until(lambda: not w.gateway.tools.fleet.listing_first)
         assert "git__status" in await client.names()
 
 
@@ -287,7 +287,7 @@ async def test_a_config_that_cannot_be_used_changes_nothing_and_says_why(tmp_pat
 
 async def test_a_file_that_no_index_can_be_opened_for_changes_nothing_either(tmp_path, monkeypatch):
     async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
-        monkeypatch.setattr("toolcrib.server.serving.open_catalog", _refused)
+        monkeypatch.setattr("toolcrib.gateway.composition.open_offline", _refused)
         assert "disk" in (await w.reload(DENIED)).failure
         assert not (await client.tool_call("git__status")).get("isError")
 
@@ -295,13 +295,13 @@ async def test_a_file_that_no_index_can_be_opened_for_changes_nothing_either(tmp
 async def test_what_was_opened_for_a_reload_that_fails_at_its_end_is_closed_again(tmp_path, monkeypatch):
     opened: list[Store] = []
 
-    def failing(known: Known, _outside: Any) -> Any:
-        opened.append(known.stores["tool_cache.db"])
+    def failing(offline: Offline) -> Any:
+        opened.append(offline.stores["tool_cache.db"])
         raise StoreError("tool_cache.db cannot be used")
 
     async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
         with monkeypatch.context() as patched:
-            patched.setattr("toolcrib.server.serving.due", failing)
+            patched.setattr("toolcrib.gateway.composition._known_eras", failing)
             assert "cannot be used" in (await w.reload(DENIED)).failure
         assert [store._closed for store in opened] == [True]
         assert not (await client.tool_call("git__status")).get("isError")
@@ -317,7 +317,7 @@ async def test_what_takes_a_restart_is_named_and_stays(tmp_path):
         section = {"cache_dir": "elsewhere", "http": {"port": 99}, "context": {"profile": "other"}, **DENIED}
         loaded = await w.reload(section)
         assert set(loaded.fixed) == {"cache_dir", "http.port", "context"}
-        assert w.serving.settings.cache_dir == cache
+        assert w.gateway.settings.cache_dir == cache
         assert (await status_of(client))["loaded"]["needs_restart"] == list(loaded.fixed)
         assert not (tmp_path / "elsewhere").exists()
 
@@ -346,9 +346,9 @@ async def test_one_reload_after_another_leaves_nothing_behind(tmp_path):
         await client.tool_call("git__status")
         retired = []
         for number in range(5):
-            retired.append(w.serving._reports.world)
+            retired.append(w.gateway.generation)
             await w.reload({"limits": {"result_max_bytes": 2048 + number}})
-        await until(lambda: all(each.known.stores["tool_cache.db"]._closed for each in retired))
+        await until(lambda: all(each.offline.stores["tool_cache.db"]._closed for each in retired))
         assert not (await client.tool_call("git__status")).get("isError")
         assert w["git"].starts <= 2
 
@@ -368,6 +368,6 @@ async def test_a_catalog_that_grows_old_in_a_running_process_is_listed_anew(tmp_
         assert await client.found("blame") == []
         w.clock.now += 86_401
         go.set()
-        await until(lambda: bool(w.wire._tool_use_cases.indexer.current().get("git__blame")))
+        await until(lambda: bool(w.gateway.tools.indexer.current().get("git__blame")))
         assert await client.found("blame") == ["git__blame"]
         assert looks[0] == 3600

@@ -19,7 +19,7 @@ from toolcrib.auth.bearers import Bearer
 from toolcrib.auth.challenges import Challenge
 from toolcrib.auth.keyring import NoKeyring
 from toolcrib.auth.store import TokenStore
-from toolcrib.base.clocks import steady
+from toolcrib.base.clocks import steady_clock
 from worlds import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
@@ -50,12 +50,12 @@ class Machine:
     def begin(self) -> dict[str, Any]:
         """Return the clocks of a process that begins now, on a machine whose clock is right."""
         self.wall = 1_800_000_000.0 + self.passed
-        lasting = steady(lambda: self.wall, lambda: self.passed)
+        lasting = steady_clock(lambda: self.wall, lambda: self.passed)
         return {"wall_clock": lambda: self.wall, "lasting_clock": lasting, "clock": lambda: self.passed}
 
 
 def stale(w: World) -> list[str]:
-    return w.wire._tool_use_cases.indexer.stale()
+    return w.gateway.tools.indexer.stale()
 
 
 def test_a_steady_clock_goes_by_the_time_that_has_passed(record_property):

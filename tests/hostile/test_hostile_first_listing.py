@@ -64,7 +64,7 @@ async def test_a_server_that_is_closed_to_everyone_is_never_started(tmp_path):
         for name in NAMES:
             await client.tool_call(name, {})
         await client.search("open the vault", server="vault")
-        await w.wire._tool_use_cases.list_servers()
+        await w.gateway.tools.list_servers()
         assert w["vault"].starts == 0
     async with world(tmp_path, servers, {"policy": {}}) as w:
         assert w["vault"].starts == 1
@@ -76,4 +76,4 @@ async def test_a_server_that_is_closed_by_a_reload_is_not_started_again(tmp_path
         assert w["vault"].starts == 1
     async with world(tmp_path, servers, CLOSED) as w:
         assert w["vault"].starts == 1
-        assert [known.server for known in w.wire._tool_use_cases.indexer.current().tools] == ["zoo"]
+        assert [known.server for known in w.gateway.tools.indexer.current().tools] == ["zoo"]

@@ -118,14 +118,14 @@ async def test_the_event_loop_goes_on_while_schemas_are_taken_in_and_checked(tmp
     servers = {"git": MemoryServer(entry=fake.entry())}
     async with world(tmp_path, servers, connector=None, clock=time.monotonic) as w, w.client() as client:
         with frozen():
-            downstream = w.wire._tool_use_cases._parts.fleet["git"]
+            downstream = w.gateway.fleet["git"]
             for file in lists:
                 fake.change(tools=str(file))
                 downstream.stop()
                 await until(lambda: downstream.status.state is State.SLEEPING)
                 lag = await loop_lag(downstream.connection())
                 lags["a list is taken in"] = max(lags["a list is taken in"], lag)
-                tools = w.wire._tool_use_cases.indexer.current().tools
+                tools = w.gateway.tools.indexer.current().tools
                 assert len(tools) > TOOLS_A_LIST / 2
                 for tool in tools:
                     lag = await loop_lag(client.call(tool.public_name, {"a": chance.choice(VALUES)}))

@@ -79,7 +79,7 @@ async def test_no_request_starts_anything(tmp_path, monkeypatch, record_property
         assert await client.names()
         assert started == []
         assert all(server.starts <= 2 for server in servers.values())  # once to be listed, once to be used
-        assert w.wire._tool_use_cases.fleet.statuses().keys() == servers.keys()
+        assert w.gateway.tools.fleet.statuses().keys() == servers.keys()
 
 
 async def _asked(client: Any, method: str, params: dict[str, Any]) -> None:

@@ -209,4 +209,4 @@ async def test_one_connection_cannot_fill_the_memory_with_session_ids(tmp_path):
         for number in range(100):
             session.headers["x-toolcrib-session"] = f"id-{number}"
             await session.names()
-        assert len(list(it.world.wire._sessions.open())) <= 64
+        assert len(list(it.world.serving.sessions.open())) <= 64

@@ -232,7 +232,7 @@ def test_serving_on_every_address_says_which_names_get_through():
 
 async def test_an_unexpected_failure_is_told_by_a_reference_only(tmp_path, monkeypatch):
     async with online(tmp_path, {"zoo": [tool("feed")]}, listing="auto") as it:
-        monkeypatch.setattr(it.world.wire._tool_use_cases, "list_tools", None)
+        monkeypatch.setattr(it.world.gateway.tools, "list_tools", None)
         session = await it.session()
         for answer in (await it.modern("tools/list")).json(), (await session.ask("tools/list"))[-1]:
             assert answer["error"]["code"] == -32603

@@ -236,7 +236,7 @@ async def test_a_subject_that_opens_sessions_without_end_keeps_its_newest_and_ta
         anns = [await it.session("token-ann") for _ in range(20)]
         assert [await status(it, each) for each in anns] == [404] * 17 + [200] * 3
         assert [await status(it, each) for each in bobs] == [200, 200]
-        await until(lambda: len(list(it.world.wire._sessions.open())) == 5)
+        await until(lambda: len(list(it.world.serving.sessions.open())) == 5)
 
 
 async def test_where_all_sessions_are_taken_the_subject_with_most_of_them_makes_room(tmp_path):

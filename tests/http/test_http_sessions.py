@@ -66,7 +66,7 @@ async def test_an_ended_session_is_forgotten_and_holds_up_nobody(tmp_path):
         await ended.call("zoo__feed")
         await other.names()
         await ended.end()
-        await until(lambda: len(list(it.world.wire._sessions.open())) == 1)
+        await until(lambda: len(list(it.world.serving.sessions.open())) == 1)
         assert (await it.post({}, **ended.headers)).status_code == 404
         async with other.own_stream() as by_other:
             await it.world["zoo"].change(tool("feed"), tool("gate", "Another gate."))
@@ -79,7 +79,7 @@ async def test_a_session_lasts_as_long_as_its_own_stream_is_open(tmp_path):
         async with listening.own_stream():
             await listening.call("zoo__feed")
             await silent.call("zoo__feed")
-            await until(lambda: len(list(it.world.wire._sessions.open())) == 1)
+            await until(lambda: len(list(it.world.serving.sessions.open())) == 1)
             assert await listening.names() == [*BUILTINS, "zoo__feed"]
             assert (await it.post({}, **silent.headers)).status_code == 404
 
@@ -104,7 +104,7 @@ async def test_a_header_that_names_no_kept_session_opens_no_other_one(tmp_path):
         for number in range(100):
             session.headers["x-toolcrib-session"] = str(number)
             assert await session.names() == [*BUILTINS, "zoo__feed"]
-        assert len(list(it.world.wire._sessions.open())) == 1
+        assert len(list(it.world.serving.sessions.open())) == 1
 
 
 async def test_initialize_says_that_the_list_may_change(tmp_path):

@@ -99,7 +99,7 @@ async def test_a_session_s_own_server_is_never_stopped_for_being_idle(tmp_path):
     async with online(tmp_path, {"zoo": zoo, "ark": [tool("sail")]}, section) as it:
         session = await it.session("token-ann")
         await session.call("zoo__feed")
-        fleet = it.world.wire._tool_use_cases.fleet
+        fleet = it.world.gateway.tools.fleet
         [own] = fleet._scoped["zoo"].values()
         assert not own._may_sleep
         assert fleet["ark"]._may_sleep
@@ -134,7 +134,7 @@ async def test_a_change_that_a_connection_of_its_own_tells_is_read_by_everybody_
         session = await it.session("token-ann")
         await session.call("zoo__feed")
         await zoo.change(tool("feed"), tool("hide"))
-        catalog = it.world.wire._tool_use_cases.indexer
+        catalog = it.world.gateway.tools.indexer
         await until(lambda: [each.name for each in catalog.current().tools] == ["feed", "hide"])
 
 
@@ -153,7 +153,7 @@ async def test_the_status_tells_of_a_server_by_the_connection_that_is_up(tmp_pat
     zoo = server()
     async with online(tmp_path, {"zoo": zoo}, config()) as it:
         session = await it.session("token-ann")
-        fleet = it.world.wire._tool_use_cases.fleet
+        fleet = it.world.gateway.tools.fleet
         await until(lambda: fleet.status("zoo").state.value == "sleeping")
         await session.call("zoo__feed")
         assert fleet.status("zoo").state.value == "ready"

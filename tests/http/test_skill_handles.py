@@ -270,7 +270,7 @@ async def test_each_session_of_a_subject_is_told_with_its_own_active_skills(shel
             info = Implementation(name=name, version="1")
             async with it.client(MODERN, "token-of-ann", {"x-toolcrib-session": name}, client_info=info) as client:
                 await client.skill("get", names=[name])
-        told = {session.client: session.skills.skills for session in it.world.wire._sessions.seen()}
+        told = {session.client: session.skills.skills for session in it.world.serving.sessions.seen()}
     assert {client: [skill.name for skill in skills] for client, skills in told.items()} == {
         "git-review": ["git-review"],
         "git-release": ["git-release"],

@@ -130,7 +130,7 @@ async def test_a_server_that_asks_while_it_is_started_for_a_request_asks_whose_r
         asks_first=("elicitation/create", FORM),
     )
     async with online(tmp_path, {"zoo": zoo}) as it, it.client("legacy", **answering("ann", heard)) as client:
-        await until(lambda: not it.world.wire._tool_use_cases.fleet.offering_first)
+        await until(lambda: not it.world.gateway.tools.fleet.offering_first)
         [contents] = (await client.read_resource("toolcrib://servers/zoo/zoo://plan")).contents
         assert isinstance(contents, types.TextResourceContents)
         assert contents.text == "ann"

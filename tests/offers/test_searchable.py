@@ -8,7 +8,8 @@ from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.config_names import find_unmatched
-from toolcrib.gateway.offline import Clocks, open_index
+from toolcrib.gateway.offline import open_index
+from toolcrib.gateway.runtime import Runtime
 from worlds import ERAS, world
 
 pytestmark = pytest.mark.anyio
@@ -113,5 +114,5 @@ async def test_a_policy_about_resources_and_prompts_is_no_slip(tmp_path):
     deny = ["docs.docs://rust", "brew", "file:///etc/*"]
     async with world(tmp_path, {"docs": server()}, {"policy": {"deny": deny}}) as w:
         settings = w.settings
-    with open_index(settings, Clocks()) as index:
+    with open_index(settings, Runtime()) as index:
         assert list(find_unmatched(settings, index, SchemaChecker(50, lambda: 0.0))) == []

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.gateway.instances import living_texts, own_file
+from toolcrib.gateway.instances import open_instance_file, read_instance_files
 
 HOLD = """
 import os, sys
-from toolcrib.gateway.instances import own_file
-with own_file(dict(os.environ), os.getpid()) as own:
+from toolcrib.gateway.instances import open_instance_file
+with open_instance_file(dict(os.environ), os.getpid()) as own:
     own.write("held")
     print("ready", flush=True)
     sys.stdin.read()
@@ -32,25 +32,25 @@ def _files(folder: Path) -> list[Path]:
 
 def test_a_file_and_its_folder_are_private_and_say_the_last_that_was_written(tmp_path: Path):
     environ = _environ(tmp_path)
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         own.write("first")
         own.write("second")
-        assert list(living_texts(environ)) == ["second"]
+        assert list(read_instance_files(environ)) == ["second"]
         folder = tmp_path / "run" / "toolcrib"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(path.stat().st_mode) for path in _files(folder)} == {0o600}
     assert _files(folder) == []
-    assert list(living_texts(environ)) == []
+    assert list(read_instance_files(environ)) == []
 
 
 def test_what_is_read_while_it_is_written_is_whole(tmp_path: Path):
     environ = _environ(tmp_path)
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         for number in range(50):
             own.write(json.dumps([number] * 10_000))
-            assert [len(json.loads(text)) for text in living_texts(environ)] == [10_000]
+            assert [len(json.loads(text)) for text in read_instance_files(environ)] == [10_000]
 
 
 def test_a_process_that_was_killed_is_no_longer_told_of_and_its_files_go(tmp_path: Path):
@@ -61,10 +61,10 @@ def test_a_process_that_was_killed_is_no_longer_told_of_and_its_files_go(tmp_pat
     try:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
-        assert list(living_texts(environ)) == ["held"]
+        assert list(read_instance_files(environ)) == ["held"]
         process.kill()
         process.wait(30)
-        assert list(living_texts(environ)) == []
+        assert list(read_instance_files(environ)) == []
         assert _files(tmp_path / "run" / "toolcrib") == []
     finally:
         process.kill()
@@ -73,13 +73,13 @@ def test_a_process_that_was_killed_is_no_longer_told_of_and_its_files_go(tmp_pat
 
 def test_several_who_ask_at_the_same_time_disturb_neither_each_other_nor_the_process(tmp_path: Path):
     environ = _environ(tmp_path)
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         own.write("here")
-        asking = [living_texts(environ) for _ in range(3)]
+        asking = [read_instance_files(environ) for _ in range(3)]
         assert [next(each) for each in asking] == ["here"] * 3
         own.write("still here")
-        assert list(living_texts(environ)) == ["still here"]
+        assert list(read_instance_files(environ)) == ["still here"]
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777])
@@ -90,10 +90,10 @@ def test_a_folder_that_others_may_look_into_is_neither_written_nor_read(tmp_path
     folder.chmod(mode)
     (folder / "1-x.lock").touch()
     (folder / "1-x.json").write_text("planted")
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         own.write("mine")
-        assert list(living_texts(environ)) == ["mine"]
+        assert list(read_instance_files(environ)) == ["mine"]
     assert [path.name for path in _files(folder)] == ["1-x.json", "1-x.lock"]
 
 
@@ -102,7 +102,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     (tmp_path / "run" / "toolcrib").symlink_to(elsewhere)
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         own.write("mine")
     assert _files(elsewhere) == []
@@ -111,16 +111,16 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path):
 @pytest.mark.parametrize("runtime", ["", "relative", "/nowhere/at/all"])
 def test_without_a_runtime_directory_the_cache_is_used(tmp_path: Path, runtime: str):
     environ = {**_environ(tmp_path), "XDG_RUNTIME_DIR": runtime or "/nowhere"}
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own
         own.write("mine")
-        assert list(living_texts(environ)) == ["mine"]
+        assert list(read_instance_files(environ)) == ["mine"]
         assert _files(tmp_path / "cache" / "toolcrib" / "running")
 
 
 def test_where_no_folder_can_be_made_there_is_no_file(tmp_path: Path):
     (tmp_path / "file").touch()
     environ = {"XDG_RUNTIME_DIR": str(tmp_path / "file"), "XDG_CACHE_HOME": str(tmp_path / "file")}
-    with own_file(environ, 7) as own:
+    with open_instance_file(environ, 7) as own:
         assert own is None
-    assert list(living_texts(environ)) == []
+    assert list(read_instance_files(environ)) == []

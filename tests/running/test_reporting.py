@@ -12,7 +12,15 @@ from shelving import put, repo
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.cli.top import running_lines
-from toolcrib.gateway.instances import SESSIONS_MAX, OwnFile, Process, RunningCrib, crib_of, keep_told, told
+from toolcrib.gateway.instances import (
+    SESSIONS_MAX,
+    InstanceFile,
+    Process,
+    RunningInstance,
+    describe_instance,
+    keep_instance_file,
+    parse_instance,
+)
 from worlds import ERAS, MemoryServer, World, until, world
 
 pytestmark = pytest.mark.anyio
@@ -23,9 +31,9 @@ HANDLE = re.compile(r'"handle": "([\w-]+)"')
 PROCESS = Process(pid=7, began=1_800_000_000.0, transport="stdio")
 
 
-def _told(w: World) -> RunningCrib:
+def _told(w: World) -> RunningInstance:
     """Return what is told, as whoever reads the file gets it."""
-    found = crib_of(json.loads(json.dumps(told(PROCESS, w.serving.moment).as_json)))
+    found = parse_instance(json.loads(json.dumps(describe_instance(PROCESS, w.serving.snapshot()).as_json)))
     assert found is not None
     return found
 
@@ -118,32 +126,34 @@ async def test_no_secret_and_no_argument_is_told(tmp_path):
         server.start_error = OSError(f"cannot log in with {secret}")
         await w["zoo"].hang_up()
         await client.tried("zoo__feed")
-        text = json.dumps(told(PROCESS, w.serving.moment).as_json)
+        text = json.dumps(describe_instance(PROCESS, w.serving.snapshot()).as_json)
     assert "cannot log in" in text
     assert secret not in text
     assert "ARGUMENT" not in text
 
 
 async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(tmp_path, monkeypatch):
-    monkeypatch.setattr("toolcrib.gateway.instances._NO_HURRY_S", 0.0)
-    monkeypatch.setattr("toolcrib.gateway.instances._PAUSE_S", 0.0)
-    written: list[RunningCrib] = []
+    monkeypatch.setattr("toolcrib.gateway.instances._FIRST_REPORT_S", 0.0)
+    monkeypatch.setattr("toolcrib.gateway.instances._REPORT_EVERY_S", 0.0)
+    written: list[RunningInstance] = []
 
-    class File(OwnFile):
+    class File(InstanceFile):
         def __init__(self) -> None:
             pass
 
         def write(self, text: str) -> None:
-            crib = crib_of(json.loads(text))
+            crib = parse_instance(json.loads(text))
             assert crib
             written.append(crib)
 
     @contextmanager
-    def opened() -> Generator[OwnFile]:
+    def opened() -> Generator[InstanceFile]:
         yield File()
 
     async with world(tmp_path, {"zoo": TOOLS}, OFF) as w, anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_told, opened, lambda: told(PROCESS, w.serving.moment), w.serving.changed)
+        tasks.start_soon(
+            keep_instance_file, opened, lambda: describe_instance(PROCESS, w.serving.snapshot()), w.gateway.changed
+        )
         async with w.client() as client:
             await client.tool_call("zoo__feed")
             await until(lambda: bool(written and written[-1].sessions and written[-1].sessions[0].calls))
@@ -158,4 +168,4 @@ async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(t
 
 @pytest.mark.parametrize("document", [None, [], {}, {"pid": 1}, {"pid": "x"}, "text"])
 def test_what_another_version_wrote_is_passed_over(document):
-    assert crib_of(document) is None
+    assert parse_instance(document) is None

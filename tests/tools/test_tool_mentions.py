@@ -294,7 +294,7 @@ async def test_the_gate_reads_for_each_kind_of_caller_and_anew_when_the_catalog_
     config = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["drop_*"]}]}}
     tools = [definition("read_row"), definition("drop_table")]
     async with world(tmp_path, {"db": tools}, config) as w:
-        crib = w.wire._tool_use_cases
+        crib = w.gateway.tools
         red, blue = (
             Session("s", Caller(tenant_id=tenant), NoActivations(), growing=False) for tenant in ("red", "blue")
         )

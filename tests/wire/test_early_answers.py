@@ -13,8 +13,7 @@ from fakes.menu import tool
 from toolcrib.base.errors import StoreError
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.server import handshake_cache, lists
-from toolcrib.server.early import FOLDER, Begun, Start
-from toolcrib.server.handshake_cache import greeting_kept
+from toolcrib.server.early import FOLDER, EarlyExchange, StartConditions
 from worlds import ERAS, Client, World, until, world
 
 pytestmark = pytest.mark.anyio
@@ -26,17 +25,15 @@ WRONG = "would be told something else"
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake_cache, "_NO_HURRY_S", 0)
+    monkeypatch.setattr(handshake_cache, "_VERIFY_AFTER_S", 0)
 
 
 @asynccontextmanager
 async def begun(w: World, given: list[Any]) -> AsyncGenerator[None]:
     """Serve the next client as one that was answered ``given`` before; keep for the next start what it is answered."""
-    it = Begun()
-    it.start, it.given = Start([], {"HOME": str(w.settings.config_path.parent)}), given
-    gateway = w.serving.gateway
-    async with greeting_kept(gateway.greeting, it, gateway.take_back_tools) as greeter:
-        gateway.greet_by(greeter)
+    it = EarlyExchange()
+    it.start, it.replayed = StartConditions([], {"HOME": str(w.settings.config_path.parent)}), given
+    async with w.serving.handshakes_cached(it):
         yield
 
 

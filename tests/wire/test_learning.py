@@ -34,7 +34,7 @@ def servers() -> dict[str, MemoryServer]:
 
 def kept(w: World) -> dict[str, Any]:
     """Return what stands in the file."""
-    return dict(w.wire._tool_use_cases._parts.learning._kept.all())
+    return dict(w.gateway.generation.offline.learning._kept.all())
 
 
 async def teach(client: Client, query: str = "arrange a standup", name: str = EVENT) -> None:
@@ -253,7 +253,7 @@ async def test_secrets_are_not_learnt(tmp_path):
             await teach(client, f"standup {secret}")
         await until(lambda: bool(kept(w)))
         [known] = kept(w).values()
-        await until(lambda: kept(w) == w.wire._tool_use_cases._parts.learning._known)
+        await until(lambda: kept(w) == w.gateway.generation.offline.learning._known)
     assert set(known.entries) == {"standup"}
 
 
@@ -275,6 +275,6 @@ async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path:
             await teach(there, "retro")
             await comes(here, "retro", [EVENT])
             assert await here.found("standup") == [EVENT]
-            one.wire._tool_use_cases._parts.learning._kept.forget(LessonFilter(words=["standup"]))
+            one.gateway.generation.offline.learning._kept.forget(LessonFilter(words=["standup"]))
             await comes(there, "standup", [])
             assert await there.found("retro") == [EVENT]

@@ -34,7 +34,7 @@ async def test_both_name_the_servers_in_plain_words(tmp_path, era):
 async def test_tools_are_counted_once_all_servers_have_been_listed(tmp_path):
     slow = MemoryServer([tool("send")], hangs_at="tools/list")
     async with world(tmp_path, {**SERVERS, "slow": slow}, wait=False) as w:
-        await until(lambda: len(w.wire._tool_use_cases.fleet.listing_first) == 1)
+        await until(lambda: len(w.gateway.tools.fleet.listing_first) == 1)
         line, _ = await told(w)
     assert ": git, github, slack, slow." in line
     assert "tools)" not in line

@@ -285,7 +285,7 @@ async def test_progress_of_a_parked_call_reaches_the_request_that_waits_for_it(t
 
 
 def parking(w: Any) -> Any:
-    return w.wire._tool_use_cases.fleet._around.suspended_calls
+    return w.gateway.tools.fleet._around.suspended_calls
 
 
 async def test_an_answer_that_is_missing_is_asked_for_again(tmp_path):
@@ -549,7 +549,7 @@ async def test_a_prompt_and_a_resource_may_ask_too(tmp_path, of_client, of_serve
     )
     heard: list[Any] = []
     async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(of_client, **person(heard)) as client:
-        await until(lambda: not w.wire._tool_use_cases.fleet.offering_first)
+        await until(lambda: not w.gateway.tools.fleet.offering_first)
         prompt = await client.get_prompt("zoo__meal")
         assert isinstance(prompt.messages[0].content, types.TextContent)
         contents = (await client.read_resource("toolcrib://servers/zoo/zoo://plan")).contents

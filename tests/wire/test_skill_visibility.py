@@ -7,7 +7,8 @@ from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from toolcrib.base.model import Caller
-from toolcrib.gateway.composition import Outside, open_skills
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews
@@ -191,9 +192,9 @@ async def test_a_skill_that_breaks_the_rules_is_left_out_only_where_validation_i
 async def switch(folder, name: str, *, enabled: bool) -> None:
     """Switch a skill as the person at the terminal does, in a program of its own."""
     settings = configured(folder, {}, skills())
-    async with open_skills(settings, Outside()) as library:
+    async with open_gateway(settings, Runtime()) as gateway:
         session = Session("cli", Caller(), RunActivations(), growing=False)
-        await Overviews(library).switch(session, name, enabled=enabled)
+        await Overviews(gateway.skills).switch(session, name, enabled=enabled)
 
 
 async def test_a_skill_that_was_switched_off_is_nowhere_until_it_is_switched_on(shelf):

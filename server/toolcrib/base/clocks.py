@@ -13,7 +13,7 @@ def since_boot() -> float:
     return time.monotonic()
 
 
-def steady(wall: Clock = time.time, elapsed: Clock = since_boot) -> Clock:
+def steady_clock(wall: Clock = time.time, elapsed: Clock = since_boot) -> Clock:
     """Return a clock that starts at ``wall`` and advances with ``elapsed``.
 
     Stored times then expire neither early nor late if the wall clock is set meanwhile; they can be compared with those

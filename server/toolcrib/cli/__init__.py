@@ -31,9 +31,9 @@ def _serve(arguments: list[str]) -> int:
     # Imported modules stay: collecting garbage among them, again and again, would take a tenth of a start.
     gc.disable()
     try:
-        from toolcrib.server.early import begin
+        from toolcrib.server.early import answer_early
 
-        begun = begin(arguments, os.environ)
+        begun = answer_early(arguments, os.environ)
         from toolcrib.cli.serve import main as serve
     finally:
         gc.freeze()

@@ -74,13 +74,14 @@ def _wrong(settings: "Settings") -> "Iterator[Problem]":
     from toolcrib.catalog.arguments import SchemaChecker
     from toolcrib.catalog.config_names import find_unmatched
     from toolcrib.config.checks import inspect
-    from toolcrib.gateway.offline import Clocks, open_index
+    from toolcrib.gateway.offline import open_index
+    from toolcrib.gateway.runtime import Runtime
 
-    clocks = Clocks()
+    runtime = Runtime()
     yield from inspect(settings)
     # Names of tools are checked against the index only: a check starts no server.
-    with open_index(settings, clocks) as index:
-        yield from find_unmatched(settings, index, SchemaChecker(_CHECK_MS, clocks.clock))
+    with open_index(settings, runtime) as index:
+        yield from find_unmatched(settings, index, SchemaChecker(_CHECK_MS, runtime.clock))
 
 
 @commands.command()

@@ -23,7 +23,7 @@ from toolcrib.config.paths import (
 )
 from toolcrib.config.settings import Settings
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
-from toolcrib.gateway.instances import running_folders
+from toolcrib.gateway.instances import instance_folders
 from toolcrib.server.early import FOLDER as GREETINGS
 from toolcrib.storage.files import private_directory
 
@@ -142,7 +142,7 @@ def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept
     found = [_kept_below(root) for root in roots if root.is_dir()]
     # Where running processes tell of themselves is in the cache directory too, or not below any of them.
     found += [
-        Kept(folder, tuple(_files_below(folder))) for folder in running_folders(environ) if _is_apart(folder, roots)
+        Kept(folder, tuple(_files_below(folder))) for folder in instance_folders(environ) if _is_apart(folder, roots)
     ]
     named = () if settings is None else (settings.cache_dir, settings.state_dir, settings.tool_cache_dir)
     # Folders below the roots were listed with them.

@@ -1,6 +1,5 @@
-"""The use cases in this process for as long as one command takes, without the protocol around it.
+"""Opens a gateway, or only what is indexed, in this process for as long as one command takes.
 
-Knows what a person's command needs of it; never knows what the command does.
 What takes long to import is imported when a command runs: the other commands do not wait for it.
 """
 
@@ -84,21 +83,22 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict
     import anyio
 
     from toolcrib.downstream.fleet import failed
-    from toolcrib.gateway.composition import Outside, open_tools
+    from toolcrib.gateway.composition import open_gateway
+    from toolcrib.gateway.runtime import Runtime
 
     took: dict[str, float] = {}
     tried: dict[str, Tried] = {}
-    async with open_tools(settings, Outside()) as tool_use_cases, anyio.create_task_group() as tasks:
-        fleet = tool_use_cases.fleet
+    async with open_gateway(settings, Runtime(), skills=False) as gateway, anyio.create_task_group() as tasks:
+        fleet = gateway.fleet
         tasks.start_soon(line.follow, fleet)
         tasks.start_soon(_time_listings, fleet, list(settings.servers), took)
         began = anyio.current_time()
         with anyio.move_on_after(within_s):
-            await tool_use_cases.list_servers()
+            await gateway.tools.list_servers()
             # Those that were listed between two looks, and the last one.
             took = dict.fromkeys(settings.servers, anyio.current_time() - began) | took
         failures = failed(fleet.statuses())
-        counted = [tool.server for tool in tool_use_cases.indexer.current().tools]
+        counted = [tool.server for tool in gateway.tools.indexer.current().tools]
         for key in settings.servers:
             failed_why, needs_login = failures.get(key, ""), fleet.now().needs_login(key)
             tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failed_why, needs_login)
@@ -128,10 +128,11 @@ def tool_names_now(settings: "Settings") -> list[str]:
         StoreError: it cannot be read.
 
     """
-    from toolcrib.gateway.offline import Clocks, open_catalog
+    from toolcrib.gateway.offline import open_offline
+    from toolcrib.gateway.runtime import Runtime
 
-    with open_catalog(settings, Clocks(), keep_rows=True) as known:
-        return [tool.public_name for tool in known.indexer.current().tools]
+    with open_offline(settings, Runtime(), keep_rows=True) as offline:
+        return [tool.public_name for tool in offline.indexer.current().tools]
 
 
 def with_tools(
@@ -199,11 +200,10 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     """
     import anyio
 
-    from toolcrib.gateway.composition import Outside
-    from toolcrib.policy.client_profiles import ClientProfiles
+    from toolcrib.gateway.runtime import Runtime
     from toolcrib.server.serving import open_server
 
-    opened = open_server(_quiet(settings), ClientProfiles(settings, "stdio"), Outside(only=()))
+    opened = open_server(_quiet(settings), "stdio", Runtime(), list_only=())
     return anyio.run(_first_seen, opened, _session(settings))
 
 
@@ -228,11 +228,11 @@ def status_now(settings: "Settings") -> "Status":
 
 
 async def _status(settings: "Settings") -> "Status":
-    from toolcrib.gateway.offline import Clocks
-    from toolcrib.gateway.status import open_status, status_of
+    from toolcrib.gateway.runtime import Runtime
+    from toolcrib.gateway.status import open_status
 
-    with open_status(settings, Clocks()) as parts:
-        return await status_of(parts, _session(settings))
+    with open_status(settings, Runtime()) as status:
+        return await status.read(_session(settings))
 
 
 async def _use(
@@ -243,14 +243,15 @@ async def _use(
 ) -> _Answer | ToolcribError:
     import anyio
 
-    from toolcrib.gateway.composition import Outside, open_tools
+    from toolcrib.gateway.composition import open_gateway
+    from toolcrib.gateway.runtime import Runtime
 
     answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
-    outside = Outside(only=None if server is None else (server,))
-    async with open_tools(settings, outside) as tool_use_cases, anyio.create_task_group() as tasks:
-        tasks.start_soon(line.follow, tool_use_cases.fleet)
+    opening = open_gateway(settings, Runtime(), skills=False, list_only=None if server is None else (server,))
+    async with opening as gateway, anyio.create_task_group() as tasks:
+        tasks.start_soon(line.follow, gateway.fleet)
         try:
-            answer = await use(tool_use_cases, _session(settings))
+            answer = await use(gateway.tools, _session(settings))
         except ToolcribError as error:  # outside of the servers' tasks it would come wrapped in groups
             answer = error
         tasks.cancel_scope.cancel()
@@ -258,23 +259,24 @@ async def _use(
 
 
 async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:
-    from toolcrib.gateway.offline import Clocks, finder_of, open_catalog
+    from toolcrib.gateway.offline import open_offline
+    from toolcrib.gateway.runtime import Runtime
 
-    with open_catalog(settings, Clocks(), keep_rows=True) as known:
-        indexed = Indexed(
-            settings, known.indexer.current(), finder_of(settings, known), known.gate, known.indexer.unlisted()
-        )
+    with open_offline(settings, Runtime(), keep_rows=True) as offline:
+        indexer = offline.indexer
+        indexed = Indexed(settings, indexer.current(), offline.finder, offline.gate, indexer.unlisted())
         return await use(indexed, _session(settings))
 
 
 async def _use_skills(
     settings: "Settings", use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
-    from toolcrib.gateway.composition import Outside, open_skills
+    from toolcrib.gateway.composition import open_gateway
+    from toolcrib.gateway.runtime import Runtime
 
-    async with open_skills(settings, Outside()) as skill_use_cases:
+    async with open_gateway(_quiet(settings), Runtime(), skills=True, list_only=()) as gateway:
         try:
-            return await use(skill_use_cases, _session(settings))
+            return await use(gateway.skills, _session(settings))
         except ToolcribError as error:
             return error
 

@@ -30,10 +30,9 @@ from toolcrib.cli.footprint import keep_house
 from toolcrib.config.launching import refuse_nested
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.gateway.composition import Outside, refuse_without_session
-from toolcrib.gateway.instances import Process, keep_told, own_file, told
-from toolcrib.policy.client_profiles import ClientProfiles
-from toolcrib.server.early import Begun
+from toolcrib.gateway.instances import Process, describe_instance, keep_instance_file, open_instance_file
+from toolcrib.gateway.runtime import Runtime
+from toolcrib.server.early import EarlyExchange
 from toolcrib.server.serving import Serving, open_server
 
 _MOST, _WINDOW_S = 5, 10.0
@@ -88,17 +87,17 @@ class Reloads:
         """Have the config read again, as soon as that is possible."""
         self._wanted.set()
 
-    async def carry_out(self, serving: Serving, read: Callable[[], Settings], transport: str) -> Never:
+    async def carry_out(self, serving: Serving, read: Callable[[], Settings]) -> Never:
         """Read the config again whenever that is asked for."""
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()
-            loaded = await serving.reload(read, lambda settings: ClientProfiles(settings, transport))
+            loaded = await serving.gateway.reload(read)
             if loaded.failure:
                 _say(f"the config is not reloaded, and nothing has changed. {loaded.failure}")
                 continue
-            _say(f"the config is reloaded, {len(serving.settings.servers)} servers are in it")
-            for notice in (*serving.settings.notices, *serving.settings.skipped):
+            _say(f"the config is reloaded, {len(serving.gateway.settings.servers)} servers are in it")
+            for notice in (*serving.gateway.settings.notices, *serving.gateway.settings.skipped):
                 _say(str(notice))
             if loaded.fixed:
                 _say(f"restart toolcrib to apply changes in {', '.join(loaded.fixed)}")
@@ -115,7 +114,7 @@ class Reloads:
 
 
 async def _stamp(serving: Serving) -> _Stamp:
-    return await anyio.to_thread.run_sync(_stamp_of, serving.settings.config_path)
+    return await anyio.to_thread.run_sync(_stamp_of, serving.gateway.settings.config_path)
 
 
 def _stamp_of(path: Path | None) -> _Stamp:
@@ -133,7 +132,7 @@ def _say(text: str) -> None:
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def main(argv: list[str], begun: Begun | None = None) -> int:
+def main(argv: list[str], begun: EarlyExchange | None = None) -> int:
     """Serve until the client leaves or a signal comes; return the exit code.
 
     ``begun`` is what was done with a client on stdin before.
@@ -150,8 +149,8 @@ def main(argv: list[str], begun: Begun | None = None) -> int:
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
         mirror = _mirror if options.log_format == "json" else None
-        outside = Outside(mirror=mirror)
-        anyio.run(_serve, partial(_Run, settings, read, options.transport, outside, begun or Begun()))
+        run = partial(_Run, settings, read, options.transport, Runtime(mirror=mirror), begun or EarlyExchange())
+        anyio.run(_serve, run)
     except* ConfigError as errors:
         code = _complain(errors, EXIT_CONFIG)
     except* StartRefused as errors:
@@ -223,8 +222,8 @@ class _Run:
     settings: Settings
     read: Callable[[], Settings]
     transport: str
-    outside: Outside
-    begun: Begun
+    runtime: Runtime
+    begun: EarlyExchange
     stop: anyio.Event
     reloads: Reloads
 
@@ -234,16 +233,21 @@ class _Run:
 
         ``address`` is where that is reached, over HTTP.
         """
-        outside = self.outside
-        process = Process(outside.pid, outside.wall_clock(), self.transport, address)
-        opened = partial(own_file, os.environ, outside.pid)
-        hosts = ClientProfiles(self.settings, self.transport)
-        async with open_server(self.settings, hosts, self.outside) as serving, anyio.create_task_group() as tasks:
-            tasks.start_soon(self.reloads.carry_out, serving, self.read, self.transport)
-            tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, self.outside.wall_clock())
+        runtime = self.runtime
+        process = Process(runtime.pid, runtime.wall_clock(), self.transport, address)
+        opened = partial(open_instance_file, os.environ, runtime.pid)
+        opening = open_server(self.settings, self.transport, runtime)
+        async with opening as serving, anyio.create_task_group() as tasks:
+            tasks.start_soon(self.reloads.carry_out, serving, self.read)
+            tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, runtime.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
-            tasks.start_soon(keep_told, opened, lambda: told(process, serving.moment), serving.changed)
+            tasks.start_soon(
+                keep_instance_file,
+                opened,
+                lambda: describe_instance(process, serving.snapshot()),
+                serving.gateway.changed,
+            )
             yield serving, tasks
             tasks.cancel_scope.cancel()
 
@@ -257,8 +261,7 @@ async def _serve(run: Callable[[anyio.Event, Reloads], _Run]) -> None:
 
 
 async def _serve_stdio(run: _Run) -> None:
-    from toolcrib.server.handshake_cache import greeting_kept
-    from toolcrib.server.stdio import serve_stdio
+    from toolcrib.server.stdio import refuse_without_session, serve_stdio
 
     refuse_without_session(run.settings)
     async with run.serving() as (serving, tasks):
@@ -270,13 +273,9 @@ async def _serve_stdio(run: _Run) -> None:
         tasks.start_soon(end)
         if sys.stdin.isatty():
             print(_waiting_text(run.settings), file=sys.stderr, flush=True)
-        gateway = serving.gateway
         run.begun.end()
-        async with greeting_kept(gateway.greeting, run.begun, gateway.take_back_tools) as greeter:
-            gateway.greet_by(greeter)
-            if greeter:
-                serving.on_change = lambda _settings: greeter.retire()
-            await serve_stdio(gateway.server, run.settings.toolcrib.limits, gateway.serves_modern, run.begun)
+        async with serving.handshakes_cached(run.begun):
+            await serve_stdio(serving.server, run.settings.toolcrib.limits, serving.serves_modern, run.begun)
 
 
 def _waiting_text(settings: Settings) -> str:
@@ -302,7 +301,7 @@ async def _serve_http(run: _Run) -> None:
         async with run.serving(address) as (serving, _tasks):
             serving.on_change = lambda settings: tokens.change(settings.toolcrib.http.tokens)
             print(f"toolcrib: serving {address}", file=sys.stderr, flush=True)
-            app = http_app(serving.gateway, http, section.limits, tokens)
+            app = http_app(serving, http, section.limits, tokens)
             await serve_http(app, http, listener, run.stop)
 
 

@@ -14,7 +14,7 @@ from toolcrib.base.text import enumerated, one_line, sanitize
 from toolcrib.cli.output import JsonOption, counted, print_json, print_text
 
 if TYPE_CHECKING:
-    from toolcrib.gateway.instances import RunningCrib, RunningServer, RunningSession
+    from toolcrib.gateway.instances import RunningInstance, RunningServer, RunningSession
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """A screen of its own without a cursor; and the one before, as it was."""
@@ -106,16 +106,16 @@ def top(as_json: JsonOption = False) -> None:
             terminal.wait(_LOOK_S)
 
 
-def running_now() -> "list[RunningCrib]":
+def running_now() -> "list[RunningInstance]":
     """Return the running toolcribs of this person, the one that began first in front."""
     import json
 
-    from toolcrib.gateway.instances import crib_of, living_texts
+    from toolcrib.gateway.instances import parse_instance, read_instance_files
 
-    found: list[RunningCrib] = []
-    for text in living_texts(os.environ):
+    found: list[RunningInstance] = []
+    for text in read_instance_files(os.environ):
         try:
-            crib = crib_of(json.loads(text))
+            crib = parse_instance(json.loads(text))
         # Written by another process, perhaps of another version.
         except (ValueError, RecursionError):
             continue
@@ -124,7 +124,7 @@ def running_now() -> "list[RunningCrib]":
     return sorted(found, key=lambda crib: (crib.began, crib.pid))
 
 
-def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
+def running_lines(cribs: "Sequence[RunningInstance]", now: float) -> Iterator[str]:
     """Yield what a person is shown of running toolcribs."""
     yield f"running  {counted(len(cribs), 'toolcrib')}"
     for crib in cribs:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.base.model import Caller, JsonObject
-    from toolcrib.gateway.offline import Known
+    from toolcrib.gateway.offline import Offline
     from toolcrib.policy.state import Vocabularies
 
 
@@ -30,7 +30,8 @@ def vocabulary(
     as_json: JsonOption = False,
 ) -> None:
     """Show or delete the words that search has learned from use (tool_search.learn)."""
-    from toolcrib.gateway.offline import Clocks, open_catalog
+    from toolcrib.gateway.offline import open_offline
+    from toolcrib.gateway.runtime import Runtime
 
     is_narrowed = any((word, tool, principal))
     # Neither would delete everything by an oversight, and both contradict each other.
@@ -40,12 +41,12 @@ def vocabulary(
         raise typer.BadParameter("requires --forget: without it, everything is shown", param_hint="--all")
     settings = load_settings(config)
     selection = _Selection(word, tool, principal)
-    with open_catalog(settings, Clocks(), keep_rows=True) as known:
+    with open_offline(settings, Runtime(), keep_rows=True) as offline:
         if not forget:
-            found = [*_lessons(known, selection)]
+            found = [*_lessons(offline, selection)]
             print_answer(found, _lines(found, settings.toolcrib.tool_search.learn), as_json=as_json)
             return
-        gone = _forget(known, selection)
+        gone = _forget(offline, selection)
     text = f"Deleted {counted(gone, 'lesson')}. A running toolcrib notices within a second of a search."
     print_answer({"forgotten": gone}, text, as_json=as_json)
 
@@ -78,20 +79,20 @@ class _Selection:
         return None if self.word is None else [self.word, *map(stem, words(self.word))]
 
 
-def _forget(known: "Known", selection: _Selection) -> int:
+def _forget(offline: "Offline", selection: _Selection) -> int:
     """Forget what is selected, all of it or nothing; return how many lessons that was."""
     from toolcrib.policy.state import LessonFilter
 
-    kept = known.state.vocabularies
+    kept = offline.state.vocabularies
     learners = None if selection.principal is None else list(selection.learners(kept.all()))
     return kept.forget(LessonFilter(learners, selection.stems, selection.tool))
 
 
-def _lessons(known: "Known", selection: _Selection) -> "Iterator[JsonObject]":
+def _lessons(offline: "Offline", selection: _Selection) -> "Iterator[JsonObject]":
     """Yield the selected lessons about tools that their learner may use now: a denied tool's name is not shown."""
-    every = known.state.vocabularies.all()
+    every = offline.state.vocabularies.all()
     for learner, caller in sorted(selection.learners(every).items()):
-        allowed = _names(known, caller)
+        allowed = _names(offline, caller)
         now = every[learner].newest(allowed)
         for word, tool, entry in sorted(every[learner].pairs(), key=lambda pair: pair[:2]):
             if tool in allowed and selection.tool in (None, tool) and (not selection.stems or word in selection.stems):
@@ -107,17 +108,17 @@ def _lessons(known: "Known", selection: _Selection) -> "Iterator[JsonObject]":
                 }
 
 
-def _names(known: "Known", learner: "Caller | None") -> set[str]:
+def _names(offline: "Offline", learner: "Caller | None") -> set[str]:
     """Return the public names of what somebody may use now; of what all share, of what there is."""
     from toolcrib.policy.activations import RunActivations
     from toolcrib.policy.sessions import Session
 
-    catalog = known.indexer.current()
+    catalog = offline.indexer.current()
     if learner is None:
         return {tool.public_name for tool in catalog.tools}
     # A session of the learner, because the policy decides by caller.
     session = Session("command-line", learner, RunActivations(), growing=False)
-    return {tool.public_name for tool in known.gate.allowed(session, catalog).tools}
+    return {tool.public_name for tool in offline.gate.allowed(session, catalog).tools}
 
 
 def _lines(found: "list[JsonObject]", learns: bool) -> "Iterator[str]":

@@ -1,239 +1,460 @@
-"""The composition root: builds the parts for a config, and closes them in order."""
+"""Composes a gateway from a config and a runtime, without a transport or a protocol (ADR 57).
+
+    async with open_gateway(settings, Runtime()) as gateway:
+        answer = await gateway.tools.search_tools(session, SearchRequest("create issue"), "signature")
+
+What belongs to one config is a :class:`Generation`. A reload opens another one beside it, and replaces it as a whole.
+The server, the commands and a program use the same gateway; the server adds its protocol through ``prepare_reload``.
+"""
 
 import logging
-import os
-import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterable, Mapping
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, Never, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.auth.logins import Logins
-from toolcrib.base.errors import StartRefused
+from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
+from toolcrib.base.model import OfferKind
 from toolcrib.catalog.arguments import ArgumentChecks
+from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.catalog.indexing import CatalogChange
-from toolcrib.catalog.offer_search import OfferSearcher
 from toolcrib.catalog.offers import OfferIndexer
-from toolcrib.config.settings import Settings
-from toolcrib.downstream.connection import Era, known_era
+from toolcrib.config.loading import keep_fixed_keys
+from toolcrib.config.settings import STATE, ServerSettings, Settings
+from toolcrib.downstream.connection import Era, LiveTools, known_era
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
-from toolcrib.downstream.states import DOWN, Status
+from toolcrib.downstream.states import DOWN, Offered, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
-from toolcrib.events.kinds import DownstreamState
+from toolcrib.events.kinds import ConfigReloaded, DownstreamState, StateReplaced
 from toolcrib.events.server_logs import open_server_logs
-from toolcrib.gateway.offers import OfferUseCaseParts, OfferUseCases
-from toolcrib.gateway.offline import (
-    Clocks,
-    Known,
-    finder_of,
-    open_catalog,
-)
+from toolcrib.gateway.instances import ChangeSignal, Snapshot
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.offline import Offline, open_decisions, open_offline, report_replaced_file
 from toolcrib.gateway.results import LongResults, ResultPages
-from toolcrib.gateway.status import open_known_skills
+from toolcrib.gateway.runtime import Runtime
+from toolcrib.gateway.skills import open_skills
+from toolcrib.gateway.status import Loaded, StatusReader
 from toolcrib.gateway.tools import CallConfirmations, ToolUseCaseParts, ToolUseCases, report_definitions
+from toolcrib.policy.activations import SharedActivations
+from toolcrib.policy.sessions import Session, SkillScopes
+from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
-_Opened = TypeVar("_Opened")
+_T = TypeVar("_T")
+
+_AGE_CHECK_S = 3600.0
+"""Maximum interval between two checks of the catalog's age."""
+_RELEASE_S = 5.0
+"""How long the holders of a generation may take to end after the gateway was closed."""
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outside(Clocks):
-    """External dependencies of the program: clocks, randomness, a mirror for events, and transports to servers.
+@dataclass(eq=False)
+class Generation:
+    """Everything that belongs to one config; opened as a whole, and replaced as a whole by a reload.
 
-    Where no ``connector`` is given, servers are reached as the config says. ``pause`` waits so many seconds between two
-    looks at how old the catalog is. ``only`` are the servers that are listed by themselves at the start, where they
-    have to be; None: all. ``pid`` is the number of this process.
+    ``skills`` is None if they are disabled. ``due`` are the servers to list when it is put in use, ``eras`` what each
+    server spoke when it was last listed. ``retired`` is set once another generation has replaced this one; it is closed
+    when nobody holds it any more.
     """
 
-    connector: Connector | None = None
-    jitter: Callable[[], float] = random.random
-    pause: Callable[[float], Awaitable[None]] = anyio.sleep
-    mirror: Callable[[str], None] | None = None
-    only: Collection[str] | None = None
-    pid: int = field(default_factory=os.getpid)
+    settings: Settings
+    offline: Offline
+    tools: ToolUseCases
+    offers: OfferUseCases
+    skills: SkillUseCases | None
+    status: StatusReader
+    due: Due
+    eras: Mapping[str, Era]
+    retired: anyio.Event = field(default_factory=anyio.Event)
+    _holders: int = 0
+    _released: anyio.Event = field(default_factory=anyio.Event)
 
-    def lists(self, key: str) -> bool:
-        """Return whether a server is listed automatically at the start, if it has to be."""
-        return self.only is None or key in self.only
-
-
-def refuse_without_session(settings: Settings) -> None:
-    """Refuse session scope on stdio without a session id (R79).
-
-    Raises:
-        StartRefused: ``activation_scope: session`` without a session id.
-
-    """
-    if settings.toolcrib.tool_search.activation_scope == "session" and not settings.session_id:
-        raise StartRefused(
-            "tool_search.activation_scope is 'session', but there is no session id. Set context.session_id in the "
-            "config or TOOLCRIB_SESSION_ID in the environment, or use activation_scope 'run'."
-        )
-
-
-@asynccontextmanager
-async def _open_tools(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
-    logins = Logins(settings.tokens_dir)
-    async with (
-        open_connector(settings, outside, logins) as connector,
-        open_fleet(
-            settings.servers, eras_of(known), _surroundings(settings, known, connector, outside, logins)
-        ) as fleet,
-        open_tool_use_cases(settings, known, outside, fleet) as tool_use_cases,
-    ):
-        fleet.begin(due(known, outside))
-        yield tool_use_cases
-
-
-@asynccontextmanager
-async def open_tool_use_cases(
-    settings: Settings, known: Known, outside: Outside, fleet: Fleet, kept: ResultPages | None = None
-) -> AsyncGenerator[ToolUseCases]:
-    """Open the use cases over a fleet, and keep what is known up to date. ``kept`` are pages of results, if any are."""
-    section, finder = settings.toolcrib, finder_of(settings, known)
-    parts = ToolUseCaseParts(
-        settings=settings,
-        indexer=known.indexer,
-        finder=finder,
-        fleet=fleet,
-        gate=known.gate,
-        checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
-        call_confirmations=CallConfirmations(
-            settings, known.confirmations, lambda session: finder.view(session, known.indexer.current())
-        ),
-        long_results=LongResults(settings, kept or ResultPages(section.limits, outside.clock)),
-        events=known.events,
-        learning=known.learning,
-        first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
-    )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(known.indexer.follow, fleet.list_again)
-        tasks.start_soon(known.offers.follow)
-        known.indexer.subscribe(partial(_look_at_offers, known.offers))
-        known.indexer.subscribe(partial(report_definitions, known.events))
-        known.indexer.prepare_by(finder.prepare)
-        tasks.start_soon(known.failures.keep)
-        tasks.start_soon(known.learning.keep)
-        try:
-            yield ToolUseCases(parts)
-        finally:
-            tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(known.failures.flush)
-                await anyio.to_thread.run_sync(known.learning.flush)
-
-
-def offer_use_cases(settings: Settings, known: Known, fleet: Fleet, first_index_deadline: float) -> OfferUseCases:
-    """Return the use cases of resources and prompts over a fleet."""
-    return OfferUseCases(
-        OfferUseCaseParts(
-            settings=settings,
-            indexer=known.offers,
-            texts=known.offer_texts,
-            searcher=OfferSearcher(known.search),
-            fleet=fleet,
-            gate=known.offer_gate,
-            tools_gate=known.gate,
-            tools=known.indexer.current,
-            events=known.events,
-            first_index_deadline=first_index_deadline,
-        )
-    )
-
-
-def due(known: Known, outside: Outside) -> Due:
-    """Return which servers have to be listed, and which are skipped."""
-    unlisted = [key for key in known.indexer.unlisted() if outside.lists(key)]
-    stale = dict.fromkeys([*known.indexer.stale(), *known.offers.unlisted()])
-    left_out = {*unlisted, *known.indexer.closed}
-    return Due(
-        unlisted,
-        [key for key in stale if key not in left_out and outside.lists(key)],
-        known.failures.silent(),
-        known.indexer.closed,
-    )
-
-
-def eras_of(known: Known) -> dict[str, Era]:
-    """Return the era that each server spoke when it was last listed."""
-    rows = known.index.server_rows()
-    return {key: era for key, row in rows.items() if (era := known_era(row.era)) is not None}
-
-
-@asynccontextmanager
-async def open_connector(settings: Settings, outside: Outside, logins: Logins) -> AsyncGenerator[Connector]:
-    """Open the transports to servers: no process of theirs outlives ours, and their stderr output is stored."""
-    max_bytes = settings.toolcrib.limits.server_log_max_bytes
-    async with open_lifeline() as lifeline:
-        with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, outside.wall_clock) as logs:
-            yield outside.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note, logins=logins)
-
-
-def _surroundings(
-    settings: Settings, known: Known, connector: Connector, outside: Outside, logins: Logins
-) -> Surroundings:
-    return Surroundings(
-        limits=settings.toolcrib.limits,
-        connector=connector,
-        listed=known.indexer.listed,
-        state_changed=partial(report_state, known),
-        jitter=outside.jitter,
-        compared=known.indexer.compared,
-        isolation=Isolation(one_client=True, one_principal=True),
-        offers=OfferSink(known.offers.kinds, known.offers.listed),
-        suspended_calls=SuspendedCalls(settings.toolcrib.limits),
-        logins=logins,
-    )
-
-
-@asynccontextmanager
-async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
-    deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
-    with open_known_skills(settings, known, outside, SkillRuntime(deadline)) as skill_use_cases:
-        async with scanning(skill_use_cases):
-            yield skill_use_cases
-
-
-@asynccontextmanager
-async def scanning(skill_use_cases: SkillUseCases) -> AsyncGenerator[None]:
-    """Scan the skills for changes in the background."""
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(skill_use_cases.load)
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep it open during the block, even if a reload replaces it meanwhile."""
+        self._holders += 1
         try:
             yield
         finally:
-            skill_use_cases.stop()
+            self._holders -= 1
+            if not self._holders:
+                self._released.set()
+                self._released = anyio.Event()
+
+    async def released(self) -> None:
+        """Wait until nobody holds it."""
+        while self._holders:
+            await self._released.wait()
+
+
+PrepareReload = Callable[[Generation], Awaitable[AbstractContextManager[None]]]
+"""Prepares for another generation, or refuses it by an error. The gateway switches to it inside the returned block."""
+
+
+class Gateway:
+    """The gateway of one program, whatever its config is at the moment. Make one with :func:`open_gateway`.
+
+    It holds what outlives a config: the connections to servers whose entry stays the same, the decisions of a person,
+    the activations of sessions, and the rest of long results. ``tasks`` own work that continues after a request.
+    ``changed`` is signalled when :meth:`snapshot` would differ. ``prepare_reload`` is called before a switch.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        reports: "_ServerReports",
+        fleet: Fleet,
+        state: State,
+        tasks: TaskGroup,
+        *,
+        skills: bool | None,
+        list_only: Collection[str] | None,
+    ) -> None:
+        self.runtime, self.fleet, self.tasks = runtime, fleet, tasks
+        self.activations = SharedActivations(state.sessions, runtime.lasting_clock)
+        self.scopes = SkillScopes(runtime.clock, settings.toolcrib.limits.skill_handles_s)
+        self.changed = reports.changed
+        self.prepare_reload: PrepareReload = _prepare_nothing
+        self._reports, self._state = reports, state
+        self._pages = ResultPages(settings.toolcrib.limits, runtime.clock)
+        self._skills, self._list_only = skills, list_only
+        self._keep_rows = list_only is not None  # who lists only some leaves what others have listed
+        self._loaded = Loaded(runtime.wall_clock())
+        self._reloading = anyio.Lock()
+
+    @property
+    def generation(self) -> Generation:
+        """The config in use, with everything that belongs to it. Hold it (:meth:`Generation.held`) across awaits."""
+        return self._reports.generation
+
+    @property
+    def settings(self) -> Settings:
+        """The config in use."""
+        return self.generation.settings
+
+    @property
+    def tools(self) -> ToolUseCases:
+        """Lists, searches and calls tools."""
+        return self.generation.tools
+
+    @property
+    def offers(self) -> OfferUseCases:
+        """Lists, searches and reads resources and prompts."""
+        return self.generation.offers
+
+    @property
+    def skills(self) -> SkillUseCases:
+        """Lists, searches and reads skills.
+
+        Raises:
+            ToolcribError: they are disabled (``skills.enabled``).
+
+        """
+        if self.generation.skills is None:
+            raise ToolcribError("Skills are disabled (skills.enabled).")
+        return self.generation.skills
+
+    def snapshot(self, sessions: Iterable[Session]) -> Snapshot:
+        """Return what the gateway is doing for these sessions."""
+        offline = self.generation.offline
+        return Snapshot(
+            settings=self.settings,
+            now=self.runtime.wall_clock(),
+            sessions=sessions,
+            statuses=self.fleet.statuses(),
+            skill_tools=partial(
+                SkillToolStates(offline.gate, self.fleet.has_failed).of, catalog=offline.indexer.current()
+            ),
+            reload_failure=self._loaded.failure,
+        )
+
+    async def reload(self, read: Callable[[], Settings]) -> Loaded:
+        """Switch to the config that ``read``, which may block, returns; report the outcome.
+
+        All of it is opened before anything is changed; if that fails, nothing has changed. Requests under way end in
+        the generation in which they began.
+        """
+        async with self._reloading:
+            began, failure, fixed = self.runtime.wall_clock(), "", ()
+            try:
+                settings, fixed = keep_fixed_keys(self.settings, await anyio.to_thread.run_sync(read))
+                await self._replace(settings)
+            except* (ToolcribError, OSError) as failures:
+                failure = str(innermost(failures))
+            loaded = self._loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
+            self.changed.event.set()
+            offline = self.generation.offline
+            offline.events.emit(ConfigReloaded(ok=not failure, reason=failure, unchanged=fixed))
+            await anyio.to_thread.run_sync(offline.index.note_reload, began, failure)
+            return loaded
+
+    async def begin(self, settings: Settings) -> None:
+        """Put the first config in use, and list its servers where they have to be listed."""
+        self._use(await self.tasks.start(self._own, settings))
+        self._keep_rows = True
+        self.tasks.start_soon(self._list_outdated)
+
+    async def _replace(self, settings: Settings) -> None:
+        generation = await self.tasks.start(self._own, settings)
+        with ExitStack() as unused:
+            unused.callback(generation.retired.set)
+            switching = await self.prepare_reload(generation)
+            unused.pop_all()
+        # One step, without an await, so that nobody sees both.
+        with switching:
+            before = self.generation
+            generation.offline.finder.reuse_index_of(before.offline.finder)
+            before.offline.indexer.unsubscribe()
+            before.offline.offers.unsubscribe()
+            self.scopes.lasts_s = settings.toolcrib.limits.skill_handles_s
+            self._use(generation)
+        before.retired.set()
+
+    def _use(self, generation: Generation) -> None:
+        self._reports.use(generation)
+        environment = self._reports.environment(generation.settings, generation.offline.offers.kinds)
+        self.fleet.change(generation.settings.servers, generation.eras, environment)
+        self.fleet.begin(generation.due)
+
+    async def _own(self, settings: Settings, *, task_status: TaskStatus[Generation]) -> None:
+        """Own a generation until another one has replaced it and nobody holds it any more."""
+        async with self._open_generation(settings) as generation:
+            task_status.started(generation)
+            try:
+                await generation.retired.wait()
+                await generation.released()
+            finally:
+                # At the end, too, no file is closed under somebody who is still reading it.
+                with anyio.move_on_after(_RELEASE_S, shield=True):
+                    await generation.released()
+
+    @asynccontextmanager
+    async def _open_generation(self, settings: Settings) -> AsyncGenerator[Generation]:
+        runtime, fleet, section = self.runtime, self.fleet, settings.toolcrib
+        deadline = anyio.current_time() + section.limits.first_index_wait_s
+        async with AsyncExitStack() as stack:
+            opening = partial(open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows)
+            offline = await stack.enter_async_context(_opened(opening))
+            confirmations = CallConfirmations(
+                settings,
+                offline.confirmations,
+                lambda session: offline.finder.view(session, offline.indexer.current()),
+            )
+            tools = ToolUseCases(
+                ToolUseCaseParts(
+                    settings=settings,
+                    indexer=offline.indexer,
+                    finder=offline.finder,
+                    fleet=fleet,
+                    gate=offline.gate,
+                    checks=ArgumentChecks(offline.index, offline.checker, section.limits.schema_check_ms),
+                    call_confirmations=confirmations,
+                    long_results=LongResults(settings, self._pages),
+                    events=offline.events,
+                    learning=offline.learning,
+                    first_index_deadline=deadline,
+                )
+            )
+            await stack.enter_async_context(_following(offline, fleet))
+            skills = None
+            if section.skills.enabled if self._skills is None else self._skills:
+                skill_runtime = SkillRuntime(deadline, self._reports.one_client, fleet.has_failed, self.scopes.store)
+                opening = partial(open_skills, offline, runtime, skill_runtime)
+                skills = await stack.enter_async_context(_opened(opening))
+                await stack.enter_async_context(_scanning(skills))
+            # These read the index, so they may fail: last, but before anybody uses the generation.
+            due, eras = await anyio.to_thread.run_sync(lambda: (self._due(offline), _known_eras(offline)))
+            yield Generation(
+                settings=settings,
+                offline=offline,
+                tools=tools,
+                offers=OfferUseCases(offline, fleet, deadline),
+                skills=skills,
+                status=StatusReader(
+                    settings, offline, skills=skills, fleet=fleet, now=runtime.wall_clock, loaded=lambda: self._loaded
+                ),
+                due=due,
+                eras=eras,
+            )
+
+    def _due(self, offline: Offline) -> Due:
+        """Return which servers to list, and which are skipped."""
+        unlisted = [key for key in offline.indexer.unlisted() if self._lists(key)]
+        stale = dict.fromkeys([*offline.indexer.stale(), *offline.offers.unlisted()])
+        skipped = {*unlisted, *offline.indexer.closed}
+        return Due(
+            unlisted,
+            [key for key in stale if key not in skipped and self._lists(key)],
+            offline.failures.silent(),
+            offline.indexer.closed,
+        )
+
+    def _lists(self, key: str) -> bool:
+        return self._list_only is None or key in self._list_only
+
+    async def _list_outdated(self) -> Never:
+        """List servers again whose list is older than ``limits.catalog_max_age_s``, also in a long-running process."""
+        while True:
+            await self.runtime.pause(min(self.settings.toolcrib.limits.catalog_max_age_s, _AGE_CHECK_S))
+            self.fleet.list_again(await anyio.to_thread.run_sync(self.generation.offline.indexer.stale))
+
+
+class _ServerReports:
+    """Takes in what servers report, as of the generation in use when they do so."""
+
+    generation: Generation
+
+    def __init__(
+        self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins, *, one_client: bool
+    ) -> None:
+        self.one_client, self._jitter, self._connector, self._logins = one_client, runtime.jitter, connector, logins
+        self._suspended_calls = SuspendedCalls(settings.toolcrib.limits)
+        self.changed = ChangeSignal()
+        self._is_begun, self._unreported = False, list[str]()
+
+    def use(self, generation: Generation) -> None:
+        """Report to another generation from now on."""
+        self.generation, self._is_begun = generation, True
+        while self._unreported:
+            self.state_replaced(self._unreported.pop(0))
+
+    def state_replaced(self, reason: str) -> None:
+        """Report that another file has taken the place of the decisions', as soon as there is an event log."""
+        if self._is_begun:
+            report_replaced_file(self.generation.offline.events, StateReplaced, STATE, reason)
+        else:
+            self._unreported.append(reason)
+
+    def environment(self, settings: Settings, kinds: frozenset[OfferKind]) -> Surroundings:
+        """Return what servers get from the gateway; ``kinds`` are listed besides tools."""
+        section = settings.toolcrib
+        principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
+        return Surroundings(
+            limits=section.limits,
+            connector=self._connector,
+            listed=self._listed,
+            state_changed=self._state_changed,
+            jitter=self._jitter,
+            compared=self._compared,
+            isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
+            offers=OfferSink(kinds, self._offered),
+            suspended_calls=self._suspended_calls,
+            logins=self._logins,
+        )
+
+    async def _listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
+        return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, era))
+
+    async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
+        return await self._ingested(lambda offline: offline.indexer.compared(self._entry(server), raw))
+
+    async def _offered(self, server: ServerSettings, offered: Offered) -> None:
+        await self._ingested(lambda offline: offline.offers.listed(self._entry(server), offered))
+
+    async def _ingested(self, ingest: Callable[[Offline], Awaitable[_T]]) -> _T:
+        """Return the result of ``ingest`` for the generation in use; repeat it if that was replaced meanwhile.
+
+        The replaced one has stored the report under its own config, or could not, because its files were closed.
+        """
+        while True:
+            generation = self.generation
+            try:
+                ingested = await ingest(generation.offline)
+            except StoreError:
+                if generation is self.generation:
+                    raise
+            else:
+                if generation is self.generation:
+                    return ingested
+
+    def _state_changed(self, server: str, status: Status) -> None:
+        if server not in self.generation.settings.servers:
+            return
+        offline = self.generation.offline
+        offline.failures.note(server, status)
+        offline.events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
+        if status.state in DOWN:
+            _log.warning("server %s: %s", server, status.reason)
+        self.changed.event.set()
+
+    def _entry(self, server: ServerSettings) -> ServerSettings:
+        """Return a server's entry in the config in use, with its policy.
+
+        Raises:
+            StartFailed: it has another entry by now, or none: nobody takes in what it lists.
+
+        """
+        entry = self.generation.settings.servers.get(server.key)
+        if entry is None or not server.is_run_as(entry):
+            raise StartFailed(server.key, f"The server {server.key!r} was changed or removed in the config.")
+        return entry
 
 
 @asynccontextmanager
-async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[ToolUseCases]:
-    """Open the index, the fleet and all parts in between, and start to list servers that have to be listed."""
-    with open_catalog(settings, outside, outside.mirror) as known:
-        async with _open_tools(settings, known, outside) as tool_use_cases:
-            yield tool_use_cases
+async def open_gateway(
+    settings: Settings,
+    runtime: Runtime,
+    *,
+    one_client: bool = True,
+    skills: bool | None = None,
+    list_only: Collection[str] | None = None,
+) -> AsyncGenerator[Gateway]:
+    """Open a gateway, and start to list its servers in the background. On exit, every process of theirs has ended.
+
+    ``one_client``: all requests come from one client, which is on this machine. ``skills`` says whether they are
+    opened; None: as the config says. ``list_only`` are the servers that are listed without a request; None: all.
+
+    Raises:
+        StoreError: a database file can neither be read nor replaced.
+
+    """
+    async with AsyncExitStack() as stack:
+        logins = Logins(settings.tokens_dir)
+        connector = await stack.enter_async_context(_open_connector(settings, runtime, logins))
+        reports = _ServerReports(settings, runtime, connector, logins, one_client=one_client)
+        opening = partial(open_decisions, settings, runtime, reports.state_replaced)
+        state = await stack.enter_async_context(_opened(opening))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        # Closed before the generations are, because servers report until they have ended.
+        fleet = await stack.enter_async_context(open_fleet({}, {}, reports.environment(settings, frozenset())))
+        gateway = Gateway(runtime, settings, reports, fleet, state, tasks, skills=skills, list_only=list_only)
+        await gateway.begin(settings)
+        yield gateway
 
 
 @asynccontextmanager
-async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[SkillUseCases]:
-    """Open the skills, with the index of tools but without any server, and start to scan for changes."""
-    with open_catalog(settings, outside, outside.mirror, keep_rows=True) as known:
-        async with _open_skills(settings, known, outside) as skill_use_cases:
-            yield skill_use_cases
+async def _open_connector(settings: Settings, runtime: Runtime, logins: Logins) -> AsyncGenerator[Connector]:
+    """Open the transports to servers: no process of theirs outlives ours, and their stderr output is stored."""
+    max_bytes = settings.toolcrib.limits.server_log_max_bytes
+    async with open_lifeline() as lifeline:
+        with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, runtime.wall_clock) as logs:
+            yield runtime.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note, logins=logins)
 
 
 @asynccontextmanager
-async def opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGenerator[_Opened]:
+async def _opened(make: Callable[[], AbstractContextManager[_T]]) -> AsyncGenerator[_T]:
     """Open and close files in a worker thread, while others are served."""
     files = ExitStack()
     try:
@@ -243,15 +464,48 @@ async def opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGe
             await anyio.to_thread.run_sync(files.close)
 
 
-def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:
-    """Reload resources and prompts after another process has written the index."""
-    if change.server is None:
+@asynccontextmanager
+async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
+    """Keep the indexes up to date in the background, with what this process and others write."""
+    indexer, offers = offline.indexer, offline.offers
+    indexer.subscribe(partial(_schedule_offers, offers))
+    indexer.subscribe(partial(report_definitions, offline.events))
+    indexer.prepare_by(offline.finder.prepare)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(indexer.follow, fleet.list_again)
+        tasks.start_soon(offers.follow)
+        tasks.start_soon(offline.failures.keep)
+        tasks.start_soon(offline.learning.keep)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(offline.failures.flush)
+                await anyio.to_thread.run_sync(offline.learning.flush)
+
+
+def _schedule_offers(offers: OfferIndexer, change: CatalogChange) -> None:
+    if change.server is None:  # another process has written the index
         offers.schedule_reload()
 
 
-def report_state(known: Known, server: str, status: Status) -> None:
-    """Notify everyone who stores or watches it of a server's new state."""
-    known.failures.note(server, status)
-    known.events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
-    if status.state in DOWN:
-        _log.warning("server %s: %s", server, status.reason)
+@asynccontextmanager
+async def _scanning(skills: SkillUseCases) -> AsyncGenerator[None]:
+    """Scan the skills for changes in the background."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(skills.load)
+        try:
+            yield
+        finally:
+            skills.stop()
+
+
+def _known_eras(offline: Offline) -> dict[str, Era]:
+    """Return the era that each server spoke when it was last listed."""
+    rows = offline.index.server_rows()
+    return {key: era for key, row in rows.items() if (era := known_era(row.era)) is not None}
+
+
+async def _prepare_nothing(_generation: Generation) -> AbstractContextManager[None]:
+    return nullcontext()

@@ -1,4 +1,4 @@
-"""Keeps the state file of a serving process up to date while it runs."""
+"""What running toolcribs are doing: each keeps a private file up to date, which `toolcrib top` reads (ADR 35)."""
 
 import json
 import logging
@@ -32,8 +32,253 @@ _TRIES = 5
 _FILES_MAX, _BYTES_MAX = 200, 4 * 1024 * 1024
 """Maximum number of files read from one folder, and bytes of one file."""
 
+_FIRST_REPORT_S = 0.5
+"""Delay before a process first reports, in seconds: its client's first requests take precedence."""
+_REPORT_EVERY_S = 1.0
+"""Minimum interval between two reports, in seconds."""
 
-class OwnFile:
+SESSIONS_MAX, NAMES_MAX = 50, 100
+"""Maximum number of reported sessions, the most recently active ones; and of names in one list."""
+_REASON_MAX = 500
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSkill:
+    """One active skill: its label, and the public names and states of the tools that it names."""
+
+    name: str
+    tools: Mapping[str, str]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"name": self.name, "tools": dict(self.tools)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """One session: its label in events, its client's name, its kind of list, and its activity.
+
+    Times are seconds since the epoch; ``active`` is the time of its last request. ``activated`` are public names of
+    tools, ``skills`` those that it received, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
+    """
+
+    label: str
+    client: str
+    listing: str
+    began: float
+    active: float
+    searches: int
+    calls: int
+    failed: int
+    activated: tuple[str, ...]
+    skills: tuple[str, ...]
+    active_skills: tuple[RunningSkill, ...]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "session": self.label,
+            "client": self.client,
+            "listing": self.listing,
+            "began": _text(self.began),
+            "active": _text(self.active),
+            "searches": self.searches,
+            "calls": self.calls,
+            "failed": self.failed,
+            "activated": list(self.activated),
+            "skills": list(self.skills),
+            "active_skills": [each.as_json for each in self.active_skills],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """One server: its state, the reason, if there is one, and since when."""
+
+    key: str
+    state: str
+    reason: str
+    since: float
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"server": self.key, "state": self.state, "reason": self.reason, "since": _text(self.since)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningInstance:
+    """One process. ``written`` is when it wrote this record, ``memory_bytes`` its memory use then; None if unknown.
+
+    ``transport`` is ``stdio`` or ``http``, ``address`` its address over HTTP. ``sessions`` are the most recently
+    active, latest first, of ``session_count`` in all. ``reload_failure`` says why its config could not be reloaded.
+    """
+
+    pid: int
+    version: str
+    transport: str
+    address: str
+    config: str
+    began: float
+    written: float
+    memory_bytes: int | None
+    session_count: int
+    sessions: tuple[RunningSession, ...]
+    servers: tuple[RunningServer, ...]
+    reload_failure: str = ""
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "pid": self.pid,
+            "version": self.version,
+            "transport": self.transport,
+            "address": self.address or None,
+            "config": self.config,
+            "began": _text(self.began),
+            "told": _text(self.written),
+            "memory_bytes": self.memory_bytes,
+            "calls": sum(each.calls for each in self.sessions),
+            "failed": sum(each.failed for each in self.sessions),
+            "session_count": self.session_count,
+            "sessions": [each.as_json for each in self.sessions],
+            "servers": [each.as_json for each in self.servers],
+            "reload_failure": self.reload_failure or None,
+        }
+
+
+def parse_instance(document: Any) -> RunningInstance | None:
+    """Parse the file of a running toolcrib; None if it is not in this version's format."""
+    raw = as_object(document)
+    try:
+        memory = raw["memory_bytes"]
+        return RunningInstance(
+            pid=int(raw["pid"]),
+            version=str(raw["version"]),
+            transport=str(raw["transport"]),
+            address=str(raw["address"] or ""),
+            config=str(raw["config"]),
+            began=_seconds(raw["began"]),
+            written=_seconds(raw["told"]),
+            memory_bytes=None if memory is None else int(memory),
+            session_count=int(raw["session_count"]),
+            sessions=tuple(_parsed_session(as_object(each)) for each in as_list(raw["sessions"])),
+            servers=tuple(_server(as_object(each)) for each in as_list(raw["servers"])),
+            reload_failure=str(raw["reload_failure"] or ""),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _parsed_session(raw: JsonObject) -> RunningSession:
+    return RunningSession(
+        label=str(raw["session"]),
+        client=str(raw["client"]),
+        listing=str(raw["listing"]),
+        began=_seconds(raw["began"]),
+        active=_seconds(raw["active"]),
+        searches=int(raw["searches"]),
+        calls=int(raw["calls"]),
+        failed=int(raw["failed"]),
+        activated=_names(as_list(raw["activated"])),
+        skills=_names(as_list(raw["skills"])),
+        active_skills=tuple(_skill(as_object(each)) for each in as_list(raw["active_skills"])),
+    )
+
+
+def _skill(raw: JsonObject) -> RunningSkill:
+    return RunningSkill(str(raw["name"]), {name: str(state) for name, state in as_object(raw["tools"]).items()})
+
+
+def _server(raw: JsonObject) -> RunningServer:
+    return RunningServer(str(raw["server"]), str(raw["state"]), str(raw["reason"]), _seconds(raw["since"]))
+
+
+def _names(raw: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(str, raw))
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The constant properties of a running process; ``began`` is in seconds since the epoch."""
+
+    pid: int
+    began: float
+    transport: str
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a gateway is doing. ``now`` is in seconds since the epoch; states of servers are on anyio's clock.
+
+    ``sessions`` are those of all clients, ``skill_tools`` returns the active skills of one with their tools.
+    """
+
+    settings: Settings
+    now: float
+    sessions: Iterable[Session]
+    statuses: Mapping[str, Status]
+    skill_tools: Callable[[Session], SkillTools]
+    reload_failure: str = ""
+
+
+def describe_instance(process: Process, snapshot: Snapshot) -> RunningInstance:
+    """Return a process's report at a snapshot, without secrets."""
+    clean, behind = snapshot.settings.redactor.redact, snapshot.now - anyio.current_time()
+    seen = sorted(snapshot.sessions, key=lambda each: each.history.active, reverse=True)
+    return RunningInstance(
+        pid=process.pid,
+        version=__version__,
+        transport=process.transport,
+        address=process.address,
+        config=snapshot.settings.source,
+        began=process.began,
+        written=snapshot.now,
+        memory_bytes=None,
+        session_count=len(seen),
+        sessions=tuple(_running_session(each, snapshot.skill_tools(each), clean) for each in seen[:SESSIONS_MAX]),
+        servers=tuple(
+            RunningServer(key, status.state.value, clean(status.reason[:_REASON_MAX]), status.since + behind)
+            for key, status in snapshot.statuses.items()
+        ),
+        reload_failure=clean(snapshot.reload_failure[:_REASON_MAX]),
+    )
+
+
+def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[str], str]) -> RunningSession:
+    history = seen.history
+    return RunningSession(
+        label=clean(seen.label),
+        client=clean(seen.client),
+        listing=seen.client_profile.listing,
+        began=history.began,
+        active=history.active,
+        searches=history.searches,
+        calls=history.calls,
+        failed=history.failed,
+        activated=tuple(sorted(seen.activations.names)[:NAMES_MAX]),
+        skills=tuple(history.skills)[-NAMES_MAX:],
+        active_skills=tuple(
+            RunningSkill(name, dict(islice(tools.items(), NAMES_MAX))) for name, tools in skill_tools.items()
+        ),
+    )
+
+
+class InstanceFile:
     """The file of this process. Each write replaces the content atomically."""
 
     def __init__(self, lock: Path) -> None:
@@ -58,38 +303,40 @@ class OwnFile:
 
 
 @contextmanager
-def own_file(environ: Mapping[str, str], pid: int) -> Generator[OwnFile | None]:
+def open_instance_file(environ: Mapping[str, str], pid: int) -> Generator[InstanceFile | None]:
     """Yield the file of this process, and delete it in the end; None if no folder can be used. Blocks.
 
     Next to it is a file that this process keeps locked: however it ends, the lock is released, and any process that
     finds the file then deletes it.
     """
     with ExitStack() as stack:
-        lock = next((found for folder in running_folders(environ) if (found := _locked_file(stack, folder, pid))), None)
+        lock = next(
+            (found for folder in instance_folders(environ) if (found := _locked_file(stack, folder, pid))), None
+        )
         if lock is None:
             yield None
             return
         stack.callback(_unlink, lock)  # on Windows not while it is open, so the next sweep removes it there
-        own = OwnFile(lock)
+        own = InstanceFile(lock)
         stack.callback(own.remove)
         yield own
 
 
-def living_texts(environ: Mapping[str, str]) -> Iterator[str]:
+def read_instance_files(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the files' contents of running processes; those of ended processes are deleted. Blocks."""
-    for folder in running_folders(environ):
+    for folder in instance_folders(environ):
         if not _is_private(folder):
             continue
         for lock in sorted(folder.glob(f"*{_LOCK}"))[:_FILES_MAX]:
             if _is_abandoned(lock):
-                OwnFile(lock).remove()
+                InstanceFile(lock).remove()
                 _unlink(lock)
                 continue
             with suppress(OSError, UnicodeDecodeError), lock.with_suffix(_FILE).open(encoding="utf-8") as file:
                 yield file.read(_BYTES_MAX)
 
 
-def running_folders(environ: Mapping[str, str]) -> list[Path]:
+def instance_folders(environ: Mapping[str, str]) -> list[Path]:
     """Return the folders that may have files, the preferred one first.
 
     A client may start toolcrib with an almost empty environment, while a person's shell has a complete one: so
@@ -163,280 +410,35 @@ class ChangeSignal:
         self.event = anyio.Event()
 
 
-SESSIONS_MAX, NAMES_MAX = 50, 100
-"""Maximum number of reported sessions, the most recently active ones; and of names in one list."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSkill:
-    """One active skill: its label, and the public names and states of the tools that it names."""
-
-    name: str
-    tools: Mapping[str, str]
-
-    @property
-    def as_json(self) -> JsonObject:
-        """Return it as a JSON object."""
-        return {"name": self.name, "tools": dict(self.tools)}
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSession:
-    """One session: its label in events, its client's name, its kind of list, and its activity.
-
-    Times are seconds since the epoch; ``active`` is the time of its last request. ``activated`` are public names of
-    tools, ``skills`` those that it received, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
-    """
-
-    label: str
-    client: str
-    listing: str
-    began: float
-    active: float
-    searches: int
-    calls: int
-    failed: int
-    activated: tuple[str, ...]
-    skills: tuple[str, ...]
-    active_skills: tuple[RunningSkill, ...]
-
-    @property
-    def as_json(self) -> JsonObject:
-        """Return it as a JSON object."""
-        return {
-            "session": self.label,
-            "client": self.client,
-            "listing": self.listing,
-            "began": _text(self.began),
-            "active": _text(self.active),
-            "searches": self.searches,
-            "calls": self.calls,
-            "failed": self.failed,
-            "activated": list(self.activated),
-            "skills": list(self.skills),
-            "active_skills": [each.as_json for each in self.active_skills],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RunningServer:
-    """One server: its state, the reason, if there is one, and since when."""
-
-    key: str
-    state: str
-    reason: str
-    since: float
-
-    @property
-    def as_json(self) -> JsonObject:
-        """Return it as a JSON object."""
-        return {"server": self.key, "state": self.state, "reason": self.reason, "since": _text(self.since)}
-
-
-@dataclass(frozen=True, slots=True)
-class RunningCrib:
-    """One process. ``told`` is when it wrote this record, ``memory_bytes`` its memory use then; None if unknown.
-
-    ``transport`` is ``stdio`` or ``http``, ``address`` its address over HTTP. ``sessions`` are the most recently
-    active, latest first, of ``session_count`` in all. ``reload_failure`` says why its config could not be reloaded.
-    """
-
-    pid: int
-    version: str
-    transport: str
-    address: str
-    config: str
-    began: float
-    told: float
-    memory_bytes: int | None
-    session_count: int
-    sessions: tuple[RunningSession, ...]
-    servers: tuple[RunningServer, ...]
-    reload_failure: str = ""
-
-    @property
-    def as_json(self) -> JsonObject:
-        """Return it as a JSON object."""
-        return {
-            "pid": self.pid,
-            "version": self.version,
-            "transport": self.transport,
-            "address": self.address or None,
-            "config": self.config,
-            "began": _text(self.began),
-            "told": _text(self.told),
-            "memory_bytes": self.memory_bytes,
-            "calls": sum(each.calls for each in self.sessions),
-            "failed": sum(each.failed for each in self.sessions),
-            "session_count": self.session_count,
-            "sessions": [each.as_json for each in self.sessions],
-            "servers": [each.as_json for each in self.servers],
-            "reload_failure": self.reload_failure or None,
-        }
-
-
-def crib_of(document: Any) -> RunningCrib | None:
-    """Parse the file of a running toolcrib; None if it is not in this version's format."""
-    raw = as_object(document)
-    try:
-        memory = raw["memory_bytes"]
-        return RunningCrib(
-            pid=int(raw["pid"]),
-            version=str(raw["version"]),
-            transport=str(raw["transport"]),
-            address=str(raw["address"] or ""),
-            config=str(raw["config"]),
-            began=_seconds(raw["began"]),
-            told=_seconds(raw["told"]),
-            memory_bytes=None if memory is None else int(memory),
-            session_count=int(raw["session_count"]),
-            sessions=tuple(_parsed_session(as_object(each)) for each in as_list(raw["sessions"])),
-            servers=tuple(_server(as_object(each)) for each in as_list(raw["servers"])),
-            reload_failure=str(raw["reload_failure"] or ""),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _parsed_session(raw: JsonObject) -> RunningSession:
-    return RunningSession(
-        label=str(raw["session"]),
-        client=str(raw["client"]),
-        listing=str(raw["listing"]),
-        began=_seconds(raw["began"]),
-        active=_seconds(raw["active"]),
-        searches=int(raw["searches"]),
-        calls=int(raw["calls"]),
-        failed=int(raw["failed"]),
-        activated=_names(as_list(raw["activated"])),
-        skills=_names(as_list(raw["skills"])),
-        active_skills=tuple(_skill(as_object(each)) for each in as_list(raw["active_skills"])),
-    )
-
-
-def _skill(raw: JsonObject) -> RunningSkill:
-    return RunningSkill(str(raw["name"]), {name: str(state) for name, state in as_object(raw["tools"]).items()})
-
-
-def _server(raw: JsonObject) -> RunningServer:
-    return RunningServer(str(raw["server"]), str(raw["state"]), str(raw["reason"]), _seconds(raw["since"]))
-
-
-def _names(raw: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(map(str, raw))
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-_NO_HURRY_S = 0.5
-"""Delay before a process first reports, in seconds: its client's first requests take precedence."""
-_PAUSE_S = 1.0
-"""Minimum interval between two reports, in seconds."""
-_REASON_MAX = 500
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """The constant properties of a running process; ``began`` is in seconds since the epoch."""
-
-    pid: int
-    began: float
-    transport: str
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The state at one moment. ``now`` is in seconds since the epoch; states of servers are on anyio's clock.
-
-    ``skill_tools`` returns a session's active skills with their tools.
-    """
-
-    settings: Settings
-    now: float
-    seen: Iterable[Session]
-    statuses: Mapping[str, Status]
-    skill_tools: Callable[[Session], SkillTools]
-    reload_failure: str = ""
-
-
-def told(process: Process, moment: Moment) -> RunningCrib:
-    """Return a process's report at a moment, without secrets."""
-    clean, behind = moment.settings.redactor.redact, moment.now - anyio.current_time()
-    seen = sorted(moment.seen, key=lambda each: each.history.active, reverse=True)
-    return RunningCrib(
-        pid=process.pid,
-        version=__version__,
-        transport=process.transport,
-        address=process.address,
-        config=moment.settings.source,
-        began=process.began,
-        told=moment.now,
-        memory_bytes=None,
-        session_count=len(seen),
-        sessions=tuple(_running_session(each, moment.skill_tools(each), clean) for each in seen[:SESSIONS_MAX]),
-        servers=tuple(
-            RunningServer(key, status.state.value, clean(status.reason[:_REASON_MAX]), status.since + behind)
-            for key, status in moment.statuses.items()
-        ),
-        reload_failure=clean(moment.reload_failure[:_REASON_MAX]),
-    )
-
-
-def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[str], str]) -> RunningSession:
-    history = seen.history
-    return RunningSession(
-        label=clean(seen.label),
-        client=clean(seen.client),
-        listing=seen.client_profile.listing,
-        began=history.began,
-        active=history.active,
-        searches=history.searches,
-        calls=history.calls,
-        failed=history.failed,
-        activated=tuple(sorted(seen.activations.names)[:NAMES_MAX]),
-        skills=tuple(history.skills)[-NAMES_MAX:],
-        active_skills=tuple(
-            RunningSkill(name, dict(islice(tools.items(), NAMES_MAX))) for name, tools in skill_tools.items()
-        ),
-    )
-
-
-async def keep_told(
-    opened: Callable[[], AbstractContextManager[OwnFile | None]], tell: Callable[[], RunningCrib], changed: ChangeSignal
+async def keep_instance_file(
+    opened: Callable[[], AbstractContextManager[InstanceFile | None]],
+    describe: Callable[[], RunningInstance],
+    changed: ChangeSignal,
 ) -> None:
-    """Keep the file that ``opened`` yields up to date with the result of ``tell``, until cancelled.
+    """Keep the file that ``opened`` yields up to date with the result of ``describe``, until cancelled.
 
     It is written when something has changed, at most once a second, in a worker thread. Errors are only logged.
     """
-    await anyio.sleep(_NO_HURRY_S)
+    await anyio.sleep(_FIRST_REPORT_S)
     with ExitStack() as files:
         try:
             own = await anyio.to_thread.run_sync(files.enter_context, opened())
             while own is not None:
-                await anyio.to_thread.run_sync(_write, own, tell())
+                await anyio.to_thread.run_sync(_write, own, describe())
                 await changed.wait()
-                await anyio.sleep(_PAUSE_S)
-            _log.info("nobody can be told of this process: there is no private folder for its file")
+                await anyio.sleep(_REPORT_EVERY_S)
+            _log.info("this process is not shown by `toolcrib top`: there is no private folder for its file")
             await anyio.sleep_forever()
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(files.close)
 
 
-def _write(own: OwnFile, crib: RunningCrib) -> None:
+def _write(own: InstanceFile, instance: RunningInstance) -> None:
     try:
-        own.write(json.dumps(replace(crib, memory_bytes=_memory_bytes()).as_json))
+        own.write(json.dumps(replace(instance, memory_bytes=_memory_bytes()).as_json))
     except OSError as error:
-        _log.info("what this process does cannot be told: %s", error.strerror)
+        _log.info("the state of this process cannot be written: %s", error.strerror)
 
 
 def _memory_bytes() -> int | None:

@@ -16,16 +16,14 @@ from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import own_uri, published_contents, published_prompt
 from toolcrib.catalog.denied_names import NameMasker
-from toolcrib.catalog.gate import Gate
-from toolcrib.catalog.offer_search import FoundOffer, OfferDocuments, OfferGate, OfferSearcher, OfferTexts
-from toolcrib.catalog.offers import KINDS, Offer, OfferIndexer, OffersChange, PermittedOffers
-from toolcrib.catalog.snapshot import Catalog
-from toolcrib.config.settings import Settings
+from toolcrib.catalog.offer_search import FoundOffer, OfferDocuments, OfferSearcher
+from toolcrib.catalog.offers import KINDS, Offer, OffersChange, PermittedOffers
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.offers import Listener
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
-from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.events.log import elapsed_ms
+from toolcrib.gateway.offline import Offline
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.search import documents
@@ -69,33 +67,19 @@ class _Asked:
     own: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class OfferUseCaseParts:
-    """The dependencies of the use cases; assembled by the composition root.
+class OfferUseCases:
+    """Resources and prompts of servers: listed, searched, read, completed and subscribed to.
 
-    ``tools`` returns the catalog of tools, and ``tools_gate`` removes the names of denied ones from texts.
+    Until ``first_index_deadline``, on anyio's clock, requests wait for servers whose lists were never read.
     """
 
-    settings: Settings
-    indexer: OfferIndexer
-    texts: OfferTexts
-    searcher: OfferSearcher
-    fleet: Fleet
-    gate: OfferGate
-    tools_gate: Gate
-    tools: Callable[[], Catalog]
-    events: EventLog
-    first_index_deadline: float
-
-
-class OfferUseCases:
-    """The use cases of one set of dependencies."""
-
-    def __init__(self, parts: OfferUseCaseParts) -> None:
-        self._parts = parts
-        self._servers = parts.settings.servers
-        self.indexer, self._gate = parts.indexer, parts.gate
-        self.expose = parts.settings.toolcrib.gate.expose
+    def __init__(self, offline: Offline, fleet: Fleet, first_index_deadline: float) -> None:
+        self.indexer, self.expose = offline.offers, offline.settings.toolcrib.gate.expose
+        self._settings, self._fleet, self._events = offline.settings, fleet, offline.events
+        self._servers = offline.settings.servers
+        self._gate, self._tools_gate, self._tools = offline.offer_gate, offline.gate, offline.indexer.current
+        self._texts, self._searcher = offline.offer_texts, OfferSearcher(offline.search)
+        self._first_index_deadline = first_index_deadline
         self._searched: dict[tuple[int, ...], tuple[PermittedOffers, NameMasker, OfferDocuments]] = {}
 
     # -- list ------------------------------------------------------------------------------------
@@ -135,8 +119,8 @@ class OfferUseCases:
     async def _shown(self, session: Session, offers: list[Offer]) -> list[JsonObject]:
         if not offers:
             return []
-        masker = self._parts.tools_gate.masker(session, self._parts.tools())
-        return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, masker)
+        masker = self._tools_gate.masker(session, self._tools())
+        return await anyio.to_thread.run_sync(self._texts.definitions, offers, masker)
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -157,16 +141,16 @@ class OfferUseCases:
             return []
         await self._first_listing(session, self._servers if server is None else [server])
         few = replace(wanted, limit=min(wanted.limit, _FOUND_MAX))
-        return await anyio.to_thread.run_sync(self._parts.searcher.search, few, self._documents(session), server)
+        return await anyio.to_thread.run_sync(self._searcher.search, few, self._documents(session), server)
 
     def _documents(self, session: Session) -> OfferDocuments:
         """Return the searchable offers; the same object while neither offers nor denied names change."""
         permitted = self._gate.permitted(session)
-        masker = self._parts.tools_gate.masker(session, self._parts.tools())
+        masker = self._tools_gate.masker(session, self._tools())
         known = self._searched.get(self._gate.permissions(session).key)
         if known is None or known[:2] != (permitted, masker):
             offers = [each for kind in self.searchable for each in permitted.by_kind[kind]]
-            known = permitted, masker, OfferDocuments(offers, partial(self._parts.texts.worded, masker))
+            known = permitted, masker, OfferDocuments(offers, partial(self._texts.worded, masker))
             self._searched[self._gate.permissions(session).key] = known
         return known[2]
 
@@ -231,9 +215,7 @@ class OfferUseCases:
         """Whether subscriptions are possible; whether a server grants one is known when it is asked."""
         return "resource" in self.indexer.kinds
 
-    async def subscribe(
-        self, session: Session, uri: str, listener: Listener
-    ) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def subscribe(self, session: Session, uri: str, listener: Listener) -> Release:
         """Call ``listener`` whenever a resource may have changed; return a function that cancels this.
 
         Raises:
@@ -253,7 +235,7 @@ class OfferUseCases:
             server = self._server(request.session, asked.server)
             with server.open_call(request, asked.method, {**request.params, **asked.own}) as call:
                 result = await server.calls.run(call)
-            told.append(weight(result, self._parts.settings.toolcrib.limits.result_max_bytes))
+            told.append(weight(result, self._settings.toolcrib.limits.result_max_bytes))
             return result
 
     @contextmanager
@@ -264,10 +246,10 @@ class OfferUseCases:
         try:
             yield sizes
         except Unavailable as error:
-            told = self._parts.tools_gate.without_denied_names(session, str(error), self._parts.tools())
+            told = self._tools_gate.without_denied_names(session, str(error), self._tools())
             raise Unavailable(asked.server, told, detail=error.detail) from None
         finally:
-            self._parts.events.emit(
+            self._events.emit(
                 ServerAsked(
                     server=asked.server, method=asked.method, target=asked.target, ok=bool(sizes), bytes=sum(sizes)
                 ),
@@ -277,7 +259,7 @@ class OfferUseCases:
 
     def _server(self, session: Session, key: str) -> Downstream:
         """Return the connection to a server that this session uses."""
-        return self._parts.fleet.of(key, session)
+        return self._fleet.of(key, session)
 
     # -- decide ----------------------------------------------------------------------------------
 
@@ -302,7 +284,7 @@ class OfferUseCases:
                 await self._first_listing(session, self._servers)
                 if (found := self._gate.listing(session, uri)) is not None:
                     return Place(found, uri, uri)
-        self._parts.events.emit(ServerRequestDenied(method="resources/read", target=uri), session=session.label)
+        self._events.emit(ServerRequestDenied(method="resources/read", target=uri), session=session.label)
         raise UnknownResource(uri)
 
     async def _prompt(self, session: Session, name: str) -> Offer:
@@ -311,7 +293,7 @@ class OfferUseCases:
             await self._first_listing(session, [key for key in self._servers if may_belong_to(name, key)])
             prompt = self._gate.prompt(session, name)
         if prompt is None:
-            self._parts.events.emit(ServerRequestDenied(method="prompts/get", target=name), session=session.label)
+            self._events.emit(ServerRequestDenied(method="prompts/get", target=name), session=session.label)
             raise UnknownPrompt(name)
         return prompt
 
@@ -320,11 +302,11 @@ class OfferUseCases:
 
         Servers that did not answer at an earlier start, and those that could be permitted nothing, are skipped.
         """
-        fleet, permissions = self._parts.fleet, self._gate.permissions(session)
+        fleet, permissions = self._fleet, self._gate.permissions(session)
         unlisted = set(self.indexer.unlisted())
         wanted = [key for key in fleet.offering_first if key in unlisted and key in keys]
         wanted = [key for key in wanted if permissions.permits_some_of(key)]
-        with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
+        with anyio.move_on_after(self._first_index_deadline - anyio.current_time()):
             for key in wanted:
                 await fleet[key].offers.first.wait()
 

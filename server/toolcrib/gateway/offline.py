@@ -1,14 +1,15 @@
-"""What is known without a running server: the indexes, decisions and policy of a config, opened and closed again."""
+"""What works without a running server: the indexes, decisions, policy, search and events of one config.
+
+Nothing here imports the SDK, so that a search from the command line does not wait for it.
+"""
 
 import logging
-import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from toolcrib.base.clocks import steady
 from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.denied_names import NameMaskers
@@ -24,6 +25,7 @@ from toolcrib.catalog.views import CatalogViews
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
+from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
@@ -36,28 +38,15 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
-    """Four clocks: wall time, a clock for stored times, monotonic time, and a thread's CPU time.
+class Offline:
+    """The parts of one config that need no running server. ``stores`` are the open database files by name."""
 
-    The wall clock is for show alone: somebody may set it at any moment. What is kept with a time, and forgotten or read
-    again after some time, goes by ``lasting_clock``; what ends with the process by ``clock``. The last is for bounds on
-    a pattern's own work.
-    """
-
-    wall_clock: Callable[[], float] = time.time
-    lasting_clock: Callable[[], float] = field(default_factory=steady)
-    clock: Callable[[], float] = time.monotonic
-    thread_clock: Callable[[], float] = time.thread_time
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of tools without any server being up, and where events go. ``stores`` are the open index files."""
-
+    settings: Settings
     index: ToolIndex
     indexer: Indexer
     failures: ServerFailures
     gate: Gate
+    finder: ToolFinder
     state: State
     confirmations: Confirmations
     views: CatalogViews
@@ -73,75 +62,93 @@ class Known:
 
 
 @contextmanager
-def open_catalog(
+def open_offline(
     settings: Settings,
-    clocks: Clocks,
-    mirror: Callable[[str], None] | None = None,
-    state: State | None = None,
+    runtime: Runtime,
     *,
+    state: State | None = None,
+    events: EventLog | None = None,
     keep_rows: bool = False,
-) -> Generator[Known]:
-    """Open everything known about tools, with the event log, ready to list servers again.
+) -> Generator[Offline]:
+    """Open everything known of a config's servers, with the last known catalog loaded. Blocks.
 
-    ``state`` are decisions that are open already. ``keep_rows``: no server is listed anew, or another config is in use
-    meanwhile, so nothing is dropped of what is indexed: another process may be finding tools by it.
+    ``state`` and ``events`` are used if they are open already. ``keep_rows``: no server is listed anew, or another
+    config is in use meanwhile, so no indexed row is deleted: another process may be finding tools by it.
+
+    Raises:
+        StoreError: a database file can neither be read nor replaced.
+
     """
-    with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events, state) as known:
-        if keep_rows:
-            known.indexer.load()
-        else:
-            known.indexer.open()
-        known.offers.load()
-        known.failures.open()
-        known.learning.open()
-        yield known
-
-
-@contextmanager
-def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: State | None = None) -> Generator[Known]:
-    """Open all that is known of tools; what happens is told to ``events``. ``state``: see :func:`open_catalog`."""
     section = settings.toolcrib
     with ExitStack() as stack:
-        state = state or stack.enter_context(open_decisions(settings, clocks, teller(events, StateReplaced, STATE)))
-        told = teller(events, IndexRebuilt, TOOL_CACHE)
+        if events is None:
+            events = stack.enter_context(
+                open_event_log(
+                    EventFile(settings.events_file, section.events.max_bytes),
+                    level=section.events.level,
+                    mirror=runtime.mirror,
+                    clean=settings.redactor.redact,
+                    clock=runtime.wall_clock,
+                )
+            )
+        if state is None:
+            on_replaced = partial(report_replaced_file, events, StateReplaced, STATE)
+            state = stack.enter_context(open_decisions(settings, runtime, on_replaced))
         store = stack.enter_context(
-            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.lasting_clock, told=told)
+            Store(
+                settings.tool_cache,
+                TOOLS_SCHEMA,
+                fts=section.tool_search.fts,
+                clock=runtime.lasting_clock,
+                told=partial(report_replaced_file, events, IndexRebuilt, TOOL_CACHE),
+            )
         )
-        index = ToolIndex(store)
-        policy = policy_of(settings.toolcrib.policy)
-        checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
-        indexer = Indexer(settings, policy, index, clocks.lasting_clock, checker.fits)
-        failures = ServerFailures(settings, store, clocks.wall_clock)
-        gate, maskers = gate_of(settings, policy)
+        index, offer_index = ToolIndex(store), OfferIndex(store)
+        policy = policy_of(section.policy)
+        checker = SchemaChecker(section.limits.schema_check_ms, runtime.clock)
+        indexer = Indexer(settings, policy, index, runtime.lasting_clock, checker.fits)
+        offers = OfferIndexer(settings, policy, offer_index, runtime.lasting_clock)
+        failures = ServerFailures(settings, store, runtime.wall_clock)
+        learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
+        gate, maskers = build_gate(settings, policy)
         views = CatalogViews(index, maskers)
-        stores = {STATE: state.store, TOOL_CACHE: store}
-        model = model_of(settings)
-        search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
-        offer_index = OfferIndex(store)
-        offers = OfferIndexer(settings, policy, offer_index, clocks.lasting_clock)
-        yield Known(
+        model = semantic_model(settings)
+        search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
+        searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
+        if keep_rows:
+            indexer.load()
+        else:
+            indexer.open()
+        offers.load()
+        failures.open()
+        learning.open()
+        yield Offline(
+            settings=settings,
             index=index,
             indexer=indexer,
             failures=failures,
             gate=gate,
+            finder=ToolFinder(searcher, gate, views, learning),
             state=state,
-            confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.lasting_clock),
+            confirmations=Confirmations(
+                state.approvals, section.limits.answer_timeout_s, events, runtime.lasting_clock
+            ),
             views=views,
             checker=checker,
             events=events,
             model=model,
             search=search,
-            stores=stores,
+            stores={STATE: state.store, TOOL_CACHE: store},
             offers=offers,
             offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
             offer_texts=OfferTexts(offer_index),
-            learning=Learning(settings, policy, state.vocabularies, clocks.lasting_clock),
+            learning=learning,
         )
 
 
 @contextmanager
-def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None]:
-    """Open only the index of tools, for reading; None if there is none yet.
+def open_index(settings: Settings, runtime: Runtime) -> Generator[ToolIndex | None]:
+    """Open only the index of tools, for reading; None if there is none yet. Blocks.
 
     Raises:
         StoreError: it cannot be read.
@@ -151,21 +158,17 @@ def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None
         yield None
         return
     fts = settings.toolcrib.tool_search.fts
-    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=clocks.lasting_clock) as store:
+    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=runtime.lasting_clock) as store:
         yield ToolIndex(store)
 
 
-def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, NameMaskers]:
-    """Return the gate that decides what a caller may use, and the index of names mentioned in texts."""
-    maskers = NameMaskers(tuple(settings.servers), BUILTIN_NAMES)
-    return Gate(settings, policy, maskers), maskers
-
-
 @contextmanager
-def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], None] | None = None) -> Generator[State]:
-    """Open ``state.db``, with what a person has decided.
+def open_decisions(
+    settings: Settings, runtime: Runtime, on_replaced: Callable[[str], None] | None = None
+) -> Generator[State]:
+    """Open ``state.db``, with what a person has decided. Blocks.
 
-    ``told`` gets the reason, from any thread, where another file or memory is used in its place.
+    ``on_replaced`` gets the reason, on any thread, if another file or memory takes the place of the file.
 
     Raises:
         StoreError: it can neither be read nor replaced.
@@ -173,23 +176,27 @@ def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], Non
     """
     limits = settings.toolcrib.limits
     bounds = SessionBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
-    told = told or teller(None, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, clock=clocks.lasting_clock, told=told) as state:
+    on_replaced = on_replaced or partial(report_replaced_file, None, StateReplaced, STATE)
+    with open_state(settings.state_file, bounds, clock=runtime.lasting_clock, told=on_replaced) as state:
         yield state
 
 
-def teller(events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str) -> Callable[[str], None]:
-    """Return what tells, from any thread, that another file or memory is used in the place of one of ours."""
-
-    def tell(reason: str) -> None:
-        _log.warning("%s: %s", file, reason)
-        if events:
-            events.emit(kind(file=file, reason=reason))
-
-    return tell
+def report_replaced_file(
+    events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str, reason: str
+) -> None:
+    """Report that another file or memory takes the place of one of our database files. Safe on any thread."""
+    _log.warning("%s: %s", file, reason)
+    if events:
+        events.emit(kind(file=file, reason=reason))
 
 
-def model_of(settings: Settings) -> SharedModel | None:
+def build_gate(settings: Settings, policy: Policy) -> tuple[Gate, NameMaskers]:
+    """Return the gate that decides what a caller may use, and the index of names mentioned in texts."""
+    maskers = NameMaskers(tuple(settings.servers), BUILTIN_NAMES)
+    return Gate(settings, policy, maskers), maskers
+
+
+def semantic_model(settings: Settings) -> SharedModel | None:
     """Return the model for search by meaning, if configured; it is loaded on first use."""
     section = settings.toolcrib.tool_search.semantic
     if not section.enabled or section.path is None:
@@ -198,30 +205,9 @@ def model_of(settings: Settings) -> SharedModel | None:
 
 
 def search_settings(
-    settings: Settings, clocks: Clocks, model: SharedModel | None, vectors: VectorStore
+    settings: Settings, runtime: Runtime, model: SharedModel | None, vectors: VectorStore
 ) -> SearchSettings:
-    """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
-    alpha = settings.toolcrib.tool_search.semantic.alpha
-    semantic = None if model is None else Semantic(model, vectors, alpha)
+    """Return the settings of one search: tools and skills share the model, each has its own vectors."""
+    semantic = None if model is None else Semantic(model, vectors, settings.toolcrib.tool_search.semantic.alpha)
     limits = settings.toolcrib.limits
-    return SearchSettings(limits.regex_ms, clocks.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory)
-
-
-def finder_of(settings: Settings, known: Known) -> ToolFinder:
-    """Return the search over the index of tools, whether their servers are running or not."""
-    preferred = settings.toolcrib.tool_search.preferred_namespaces
-    return ToolFinder(Searcher(known.views, known.search, preferred), known.gate, known.views, known.learning)
-
-
-def _open_events(
-    settings: Settings, clocks: Clocks, mirror: Callable[[str], None] | None
-) -> AbstractContextManager[EventLog]:
-    """Open the event log, which redacts secrets of servers and personal data."""
-    section = settings.toolcrib.events
-    return open_event_log(
-        EventFile(settings.events_file, section.max_bytes),
-        level=section.level,
-        mirror=mirror,
-        clean=settings.redactor.redact,
-        clock=clocks.wall_clock,
-    )
+    return SearchSettings(limits.regex_ms, runtime.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory)

@@ -1,6 +1,7 @@
 """The overall status: servers, tools, skills, search by meaning and index files, as one value for one caller."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,28 +17,21 @@ from toolcrib.auth.logins import login_facts
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
 from toolcrib.catalog.failures import KnownFailure
-from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import ServerRow, rows_fingerprint
-from toolcrib.catalog.offer_search import OfferGate
 from toolcrib.catalog.offers import KINDS
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
-from toolcrib.events.kinds import IndexRebuilt
+from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.events.log import EventLog
-from toolcrib.gateway.offline import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
+from toolcrib.gateway.offline import Offline, build_gate, open_offline, semantic_model
+from toolcrib.gateway.runtime import Runtime
+from toolcrib.gateway.skills import open_skills
 from toolcrib.policy.client_profiles import ClientProfile
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
-from toolcrib.search.semantic import SemanticState, SharedModel, state_of
+from toolcrib.search.semantic import SemanticState, state_of
 from toolcrib.skills.answers import SkillsStatus
-from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.penalties import ReportedOutcomes
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.use_cases import SkillDependencies, SkillRuntime, SkillUseCases
-from toolcrib.storage.store import Store
-from toolcrib.storage.vectors import VectorCache
+from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 if TYPE_CHECKING:
     from toolcrib.downstream.fleet import Fleet
@@ -161,164 +155,126 @@ class Status:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class StatusParts:
-    """The sources of the status. ``catalog`` never blocks, ``rows`` and ``failures`` may.
+class StatusReader:
+    """Reads the status of one config.
 
-    ``offers`` and ``refused_offers`` are about what servers have besides tools; None where nothing is known of that.
-    ``now`` gives seconds since the epoch, ``loaded`` when the config was read. ``fleet`` is None in a process that runs
-    no servers, ``skill_use_cases`` where there are no skills. ``is_owners``: it is for the person whose config it is,
-    who is told of every server, whatever a policy keeps from callers.
+    ``offline`` is None if nothing was ever indexed under it, ``skills`` if there are none, and ``fleet`` in a process
+    that runs no servers. ``now`` returns seconds since the epoch; ``loaded``, which may block, how the config was read.
+    ``is_owners``: it is for the person whose config it is, who may know of every server, whatever a policy denies.
     """
 
-    settings: Settings
-    gate: Gate
-    catalog: Callable[[], Catalog]
-    rows: Callable[[], Mapping[str, ServerRow]]
-    failures: Callable[[], Mapping[str, KnownFailure]]
-    stores: Mapping[str, Store]
-    fleet: "Fleet | None"
-    skill_use_cases: SkillUseCases | None
-    offers: OfferGate | None
-    refused_offers: Callable[[str], tuple[Refused, ...]]
-    model: SharedModel | None
-    now: Callable[[], float]
-    is_owners: bool = False
-    loaded: Callable[[], Loaded | None] = lambda: None
+    def __init__(
+        self,
+        settings: Settings,
+        offline: Offline | None,
+        *,
+        skills: SkillUseCases | None,
+        now: Callable[[], float],
+        loaded: Callable[[], Loaded | None],
+        fleet: "Fleet | None" = None,
+        is_owners: bool = False,
+    ) -> None:
+        self._settings, self._offline, self._skills, self._fleet = settings, offline, skills, fleet
+        self._now, self._loaded, self._is_owners = now, loaded, is_owners
+        self._gate = offline.gate if offline else build_gate(settings, policy_of(settings.toolcrib.policy))[0]
+        self._model = offline.model if offline else semantic_model(settings)
 
-
-@contextmanager
-def open_known_skills(
-    settings: Settings, known: Known, clocks: Clocks, runtime: SkillRuntime
-) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned. Blocks."""
-    section = settings.toolcrib
-    told = teller(known.events, IndexRebuilt, SKILL_CACHE)
-    with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.lasting_clock, told=told
-    ) as store:
-        known.stores[SKILL_CACHE] = store
-        index = SkillIndex(store)
-        search = search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
-        dependencies = SkillDependencies(
-            settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, clocks.lasting_clock),
-            searcher=SkillSearcher(index, search),
-            outcomes=ReportedOutcomes(known.state.outcomes, clocks.lasting_clock, enabled=section.skills.outcomes),
-            gate=known.gate,
-            indexer=known.indexer,
-            views=known.views,
-            events=known.events,
-            confirmations=known.confirmations,
-            runtime=runtime,
+    async def read(self, session: Session) -> Status:
+        """Return the status as the session's caller may know it (R187, R204)."""
+        offline = self._offline
+        catalog = offline.indexer.current() if offline else Catalog(())
+        permitted = self._gate.allowed(session, catalog)
+        usable = {tool.public_name for tool in permitted.tools}
+        rows, failures, loaded = await anyio.to_thread.run_sync(self._stored)
+        logins: Mapping[str, JsonObject] = {}
+        if self._is_owners or session.caller.principal == "local":
+            read = partial(login_facts, self._settings.tokens_dir, self._settings.servers.values())
+            logins = await anyio.to_thread.run_sync(read)
+        servers = self._servers(session, catalog, rows, failures)
+        return Status(
+            session=session.label,
+            client=session.client,
+            served=session.client_profile,
+            allowed=len(permitted.tools),
+            deferred=permitted.deferred_count,
+            activated=tuple(sorted(usable.intersection(self._gate.activated(session, catalog)))),
+            servers=tuple(replace(each, login=logins.get(each.key)) for each in servers),
+            skills=await Overviews(self._skills).status(session) if self._skills else None,
+            semantic=await anyio.to_thread.run_sync(state_of, self._model),
+            rebuilt={name: store.rebuilt for name, store in offline.stores.items() if store.rebuilt} if offline else {},
+            loaded=loaded,
         )
-        yield SkillUseCases(dependencies)
+
+    def _stored(self) -> tuple[Mapping[str, ServerRow], Mapping[str, KnownFailure], Loaded | None]:
+        offline, loaded = self._offline, self._loaded()
+        return (offline.index.server_rows(), offline.failures.read(), loaded) if offline else ({}, {}, loaded)
+
+    def _servers(
+        self, session: Session, catalog: Catalog, rows: Mapping[str, ServerRow], failures: Mapping[str, KnownFailure]
+    ) -> Iterable[ServerStatus]:
+        """Yield the servers of which the caller may use something, now or once listed."""
+        offline, permissions = self._offline, self._gate.permissions(session)
+        tools = Counter(tool.server for tool in self._gate.allowed(session, catalog).tools)
+        clean = partial(self._gate.without_denied_names, session, catalog=catalog)
+        offers: Mapping[tuple[str, OfferKind], int] = {}
+        if offline:
+            offers = offline.offer_gate.permitted(session).by_server
+        for key, server in self._settings.servers.items():
+            if not (self._is_owners or tools[key] or permissions.permits_some_of(key)):
+                continue
+            listed = _last_listed(server, rows.get(key), offline.offers.refused(key) if offline else ())
+            if listed and not self._is_owners:
+                listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
+            yield ServerStatus(
+                key=key,
+                tools=tools[key],
+                offers={kind: offers.get((key, kind), 0) for kind in KINDS},
+                running=self._running(key, clean),
+                listed=listed,
+                failure=self._failure(key, failures.get(key), clean),
+                withheld=tuple(self._fleet.withheld(key, session) if self._fleet else ()),
+                is_closed=self._gate.is_closed(key),
+            )
+
+    def _running(self, key: str, clean: Callable[[str], str]) -> Running | None:
+        if self._fleet is None:
+            return None
+        status = self._fleet.status(key)
+        arriving = self._fleet[key].arriving if key in self._fleet else None
+        reason = str(arriving) if arriving and arriving.seconds is not None else clean(status.reason)
+        return Running(status.state.value, reason, self._now() - (anyio.current_time() - status.since))
+
+    def _failure(self, key: str, stored: KnownFailure | None, clean: Callable[[str], str]) -> KnownFailure | None:
+        """Return why a server fails: as seen by this process, otherwise as stored by any."""
+        status = self._fleet.status(key) if self._fleet else None
+        if status and status.failure and (stored is None or stored.failure != status.failure):
+            stored = KnownFailure(status.failure, self._now() - (anyio.current_time() - status.since))
+        return stored and replace(stored, failure=replace(stored.failure, reason=clean(stored.failure.reason)))
 
 
 @contextmanager
-def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
-    """Open what is known, without a server or a scan, for whoever the config belongs to. What is not there is not made.
+def open_status(settings: Settings, runtime: Runtime) -> Generator[StatusReader]:
+    """Open what is indexed, without a server or a scan, for the owner of the config. Creates no file. Blocks.
 
     Raises:
         StoreError: an index cannot be read.
 
     """
     with ExitStack() as stack:
-        known = skill_use_cases = None
+        offline = skills = None
         if settings.tool_cache.exists():
-            known = stack.enter_context(open_known(settings, clocks, EventLog(_to_nobody)))
-            known.indexer.load()
-            known.offers.load()
+            opening = open_offline(settings, runtime, events=EventLog(_discard), keep_rows=True)
+            offline = stack.enter_context(opening)
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(
-                    open_known_skills(settings, known, clocks, SkillRuntime(-math.inf))
-                )
-        yield StatusParts(
-            settings=settings,
-            gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
-            catalog=known.indexer.current if known else partial(Catalog, ()),
-            rows=known.index.server_rows if known else dict,
-            failures=known.failures.read if known else dict,
-            stores=known.stores if known else {},
-            fleet=None,
-            skill_use_cases=skill_use_cases,
-            offers=known.offer_gate if known else None,
-            refused_offers=known.offers.refused if known else _nothing_refused,
-            model=model_of(settings),
-            now=clocks.wall_clock,
+                skills = stack.enter_context(open_skills(offline, runtime, SkillRuntime(-math.inf)))
+        yield StatusReader(
+            settings,
+            offline,
+            skills=skills,
+            now=runtime.wall_clock,
+            loaded=partial(_last_reload, offline),
             is_owners=True,
-            loaded=partial(_last_reload, known),
         )
-
-
-async def status_of(parts: StatusParts, session: Session) -> Status:
-    """Return the status as the session's caller may know it (R187, R204)."""
-    catalog = parts.catalog()
-    permitted = parts.gate.allowed(session, catalog)
-    usable = {tool.public_name for tool in permitted.tools}
-    known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
-    loaded = await anyio.to_thread.run_sync(parts.loaded)
-    logins: Mapping[str, JsonObject] = {}
-    if parts.is_owners or session.caller.principal == "local":
-        told = partial(login_facts, parts.settings.tokens_dir, parts.settings.servers.values())
-        logins = await anyio.to_thread.run_sync(told)
-    semantic = await anyio.to_thread.run_sync(state_of, parts.model)
-    return Status(
-        session=session.label,
-        client=session.client,
-        served=session.client_profile,
-        allowed=len(permitted.tools),
-        deferred=permitted.deferred_count,
-        activated=tuple(sorted(usable.intersection(parts.gate.activated(session, catalog)))),
-        servers=tuple(replace(each, login=logins.get(each.key)) for each in _servers(parts, session, catalog, *known)),
-        skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
-        semantic=semantic,
-        rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},
-        loaded=loaded,
-    )
-
-
-def _servers(
-    parts: StatusParts,
-    session: Session,
-    catalog: Catalog,
-    rows: Mapping[str, ServerRow],
-    failures: Mapping[str, KnownFailure],
-) -> Iterable[ServerStatus]:
-    """Yield the servers of which the caller may use something, now or once listed."""
-    permissions = parts.gate.permissions(session)
-    tools = [tool.server for tool in parts.gate.allowed(session, catalog).tools]
-    told = partial(parts.gate.without_denied_names, session, catalog=catalog)
-    offers: Mapping[tuple[str, OfferKind], int] = parts.offers.permitted(session).by_server if parts.offers else {}
-    for key, server in parts.settings.servers.items():
-        count = tools.count(key)
-        if parts.is_owners or count or permissions.permits_some_of(key):
-            listed = _last_listed(server, rows.get(key), parts.refused_offers(key))
-            if listed and not parts.is_owners:
-                listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
-            running, kept = _running(parts, key, told), _failure(parts, key, failures.get(key), told)
-            withheld = tuple(parts.fleet.withheld(key, session) if parts.fleet else ())
-            offered: Mapping[OfferKind, int] = {kind: offers.get((key, kind), 0) for kind in KINDS}
-            is_closed = parts.gate.is_closed(key)
-            yield ServerStatus(key, count, offered, running, listed, kept, withheld, is_closed)
-
-
-def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
-    if parts.fleet is None:
-        return None
-    status, arriving = parts.fleet.status(key), parts.fleet[key].arriving if key in parts.fleet else None
-    reason = str(arriving) if arriving and arriving.seconds is not None else told(status.reason)
-    return Running(status.state.value, reason, parts.now() - (anyio.current_time() - status.since))
-
-
-def _failure(
-    parts: StatusParts, key: str, kept: KnownFailure | None, told: Callable[[str], str]
-) -> KnownFailure | None:
-    """Return why a server fails: as seen by this process, otherwise as stored."""
-    status = parts.fleet.status(key) if parts.fleet else None
-    if status and status.failure and (kept is None or kept.failure != status.failure):
-        kept = KnownFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
-    return kept and replace(kept, failure=replace(kept.failure, reason=told(kept.failure.reason)))
 
 
 def _last_listed(server: ServerSettings, row: ServerRow | None, more: tuple[Refused, ...]) -> Listed | None:
@@ -347,16 +303,11 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _last_reload(known: Known | None) -> Loaded | None:
-    """Return how the last reload went, in whichever process."""
-    noted = known.index.last_reload() if known else None
+def _last_reload(offline: Offline | None) -> Loaded | None:
+    """Return how the last reload went, in whichever process. Blocks."""
+    noted = offline.index.last_reload() if offline else None
     return Loaded(*noted) if noted else None
 
 
-def _nothing_refused(_server: str) -> tuple[Refused, ...]:
-    """Return nothing: no tools were refused."""
-    return ()
-
-
-def _to_nobody(_line: Callable[[], str]) -> None:
-    """Discard an event."""
+def _discard(_line: Callable[[], str]) -> None:
+    """Drop an event: who only asks for the status writes no file."""

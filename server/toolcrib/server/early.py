@@ -24,9 +24,9 @@ FOLDER = "greetings"
 """The folder of stored greetings, in the cache directory."""
 
 _STDIN, _STDOUT = 0, 1
-_DATA_MAX, KEPT_MAX = 64 * 1024, 2 * 1024 * 1024
+_DATA_MAX, STORED_MAX = 64 * 1024, 2 * 1024 * 1024
 """Maximum number of bytes read from a client here, and stored for it."""
-_PATIENCE_S = 0.02
+_FIRST_LINE_S = 0.02
 """How long to wait for a client's first line, in seconds: hosts write it before Python runs, others are not delayed."""
 _OF_A_PERSON = ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 _VARIABLE = re.compile(rb"\$\{(?:env:)?(\w+)")
@@ -50,7 +50,7 @@ _NOT_FOR_US = (OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3
 """Any error in a file of ours or a line of the client's is left to be reported by the normal path."""
 
 
-class Begun:
+class EarlyExchange:
     """What was exchanged with a client before the server was loaded.
 
     ``data`` are the bytes read from it, ``given`` the answered questions, each with its outcome as members of the
@@ -59,9 +59,9 @@ class Begun:
     """
 
     def __init__(self) -> None:
-        self.start: Start | None = None
+        self.start: StartConditions | None = None
         self.data = b""
-        self.given: list[Any] = []
+        self.replayed: list[Any] = []
         self.ids: set[int | str] = set()
         self.unsent = b""
         self._due: list[Any] = []
@@ -79,7 +79,7 @@ class Begun:
         If a client does not ask them in this order, it is answered normally from there on.
         """
         self._due = due
-        if (self._answer_lines() or self.unsent) and self.given:
+        if (self._answer_lines() or self.unsent) and self.replayed:
             woken, wake = os.pipe()
             thread = threading.Thread(target=self._go_on, args=(woken,), daemon=True)
             self._going_on = thread, woken, wake
@@ -111,7 +111,7 @@ class Begun:
             if self._due and _question(request) == self._due[0][0]:
                 answer = {"jsonrpc": "2.0", "id": request["id"], **self._due[0][1]}
                 data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-                self.given.append(self._due.pop(0))  # not before: what cannot be encoded here is answered normally
+                self.replayed.append(self._due.pop(0))  # not before: what cannot be encoded here is answered normally
                 self.ids.add(request["id"])
                 self.unsent = data[_written(data) :]
                 if self.unsent:
@@ -121,7 +121,7 @@ class Begun:
         return bool(self._due)
 
 
-class Start:
+class StartConditions:
     """The start parameters that determine an answer: arguments, config file, variables and code."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -178,27 +178,27 @@ class Start:
                 status = os.fstat(file.fileno())
                 if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     return []
-                kept = json.loads(file.read(KEPT_MAX))
+                kept = json.loads(file.read(STORED_MAX))
                 was = kept["situation"]
                 now = self.situation(was["files"], was["places"], was["names"], [path for path, _rows in was["rows"]])
                 return kept["answers"] if now == was else []
         return []
 
 
-def begin(arguments: Sequence[str], environ: Mapping[str, str]) -> Begun:
+def answer_early(arguments: Sequence[str], environ: Mapping[str, str]) -> EarlyExchange:
     """Answer the first requests on stdin, as far as their answers are known; return what was read."""
-    begun = Begun()
+    begun = EarlyExchange()
     with suppress(*_NOT_FOR_US):
         mode = os.fstat(_STDIN).st_mode
         if sys.platform == "win32" or "http" in " ".join(arguments) or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             return begun
-        start = Start(arguments, environ)
+        start = StartConditions(arguments, environ)
         if not start.is_knowable:
             return begun
         begun.start = start
         if not any(path.parent.is_dir() for path in start.files(None)):
             return begun
-        while b"\n" not in begun.data and select.select([_STDIN], [], [], _PATIENCE_S)[0] and begun.read():
+        while b"\n" not in begun.data and select.select([_STDIN], [], [], _FIRST_LINE_S)[0] and begun.read():
             pass
         line, newline, _rest = begun.data.partition(b"\n")
         question = _question(json.loads(line)) if newline else None

@@ -4,9 +4,8 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,149 +19,142 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
-from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.gateway.composition import Generation
 from toolcrib.jsonrpc.sdk import Context, envelope_of
 from toolcrib.policy.sessions import Session
-from toolcrib.server.early import FOLDER, KEPT_MAX, Begun, Start
+from toolcrib.server.early import FOLDER, STORED_MAX, EarlyExchange, StartConditions
 from toolcrib.server.envelopes import list_result
 from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import Listing
 from toolcrib.skills.catalog import SkillInputs
-from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.files import private_directory
-from toolcrib.storage.store import Store
 
-_KEPT = 32
-"""Maximum number of greetings in one cache directory: one per client, working directory and command line."""
+_FILES_MAX = 32
+"""Maximum number of files in one cache directory: one per client, working directory and command line."""
 _PATHS_MAX = 10_000
-"""Maximum number of files that a greeting may depend on: a start checks each of them before it answers."""
-_NO_HURRY_S = 0.5
+"""Maximum number of files that an answer may depend on: a start checks each of them before it answers."""
+_VERIFY_AFTER_S = 0.5
 """Delay, in seconds, before a replayed answer is verified: the client's first requests take precedence."""
-_LAST_LOOK_S = 1.0
+_FINAL_STORE_S = 1.0
 _UNREADABLE = (OSError, sqlite3.Error, ToolcribError)
 """Possible errors of the files from which an answer is made."""
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class GreetingParts:
-    """The parts of an answer. ``stores`` are the open database files by name."""
-
-    cache_dir: Path
-    tool_use_cases: ToolUseCases
-    skill_use_cases: SkillUseCases | None
-    instructions: Instructions
-    listing: Listing
-    stores: Mapping[str, Store]
-
-
-def with_instructions(result: JsonObject, told: str) -> JsonObject:
+def with_instructions(result: JsonObject, instructions: str) -> JsonObject:
     """Return the result of ``initialize`` with instructions, unless these are empty."""
-    return {**result, "instructions": told} if told else result
+    return {**result, "instructions": instructions} if instructions else result
 
 
-class Greeter:
+class HandshakeCache:
     """Answers ``initialize`` for one client, and stores its answers up to the first list.
 
-    ``given`` are the answers replayed before the server was ready: questions, each with its outcome. If ``initialize``
-    is among them, nobody waits for instructions: they are computed in the background to verify the answer.
+    ``replayed`` are the answers given before the server was ready: questions, each with its outcome. If ``initialize``
+    is among them, the client waits for no instructions: they are computed in the background to verify the answer.
     ``take_back`` is called if it was wrong.
     """
 
-    def __init__(self, parts: GreetingParts, start: Start, given: Sequence[Any], take_back: Callable[[], None]) -> None:
-        self._parts, self._start, self._given, self._take_back = parts, start, list(given), take_back
+    def __init__(
+        self,
+        generation: Generation,
+        instructions: Instructions,
+        listing: Listing,
+        start: StartConditions,
+        *,
+        replayed: Sequence[Any],
+        take_back: Callable[[], None],
+    ) -> None:
+        self._generation, self._instructions, self._listing = generation, instructions, listing
+        self._start, self._replayed, self._take_back = start, list(replayed), take_back
         self._answered = anyio.Event()
         self._session: Session | None = None
         self._refused: list[Any] = []
         self._question: Any = None
         self._result: JsonObject = {}
-        self._kept: Any = None
+        self._stored: Any = None
         self._is_retired = False
 
-    def refused(self, context: Context, error: MCPError) -> None:
+    def note_refusal(self, context: Context, error: MCPError) -> None:
         """Record a question that was rejected before the handshake: a probe for an era that is not served."""
         probed = error.error.code == mcp_types.UNSUPPORTED_PROTOCOL_VERSION and self._session is None
         if probed and not self._refused:
             self._refused = [[_question(context), {"error": error.error.model_dump(by_alias=True, exclude_unset=True)}]]
 
-    async def greeting(self, session: Session, context: Context, result: JsonObject) -> JsonObject:
+    async def answer(self, session: Session, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of ``initialize`` with instructions; the first one is stored."""
         question = _question(context)
         if self._session is None:
             self._session, self._question, self._result = session, question, result
             self._answered.set()
-            if any(question == given for given, _outcome in self._given):
+            if any(question == replayed for replayed, _outcome in self._replayed):
                 return result
-        return with_instructions(result, await self._parts.instructions.told_to(session))
+        return with_instructions(result, await self._instructions.told_to(session))
 
     def retire(self) -> None:
         """Store nothing any more: another config is in use, and answers now depend on that."""
         self._is_retired = True
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Store the client's answers after the handshake; if they were replayed, only if they were wrong."""
         await self._answered.wait()
-        if self._given and self._session:
-            await anyio.sleep(_NO_HURRY_S)
+        if self._replayed and self._session:
+            await anyio.sleep(_VERIFY_AFTER_S)
             if self._is_retired:
                 return
             try:
-                answers = await self._answers(self._session, await self._parts.instructions.told_to(self._session))
+                answers = await self._answers(self._session, await self._instructions.told_to(self._session))
             except _UNREADABLE as error:
                 _log.warning("what the client was answered as the last time could not be looked at again: %s", error)
                 return
-            if answers[: len(self._given)] == self._given:
+            if answers[: len(self._replayed)] == self._replayed:
                 return
             self._take_back()
             _log.warning("the client was answered as the last time, and would be told something else now")
             await anyio.to_thread.run_sync(self._drop)
-        await self.keep_again()
+        await self.store()
 
-    async def keep_again(self) -> None:
+    async def store(self) -> None:
         """Store the answers that the client would get now, if they are final; others stay valid in their situation."""
         if self._session is None or self._is_retired:
             return
         try:
-            kept = await self._certain(self._session)
-            if kept is not None and kept != self._kept:
-                await anyio.to_thread.run_sync(self._write, kept)
-                self._kept = kept
+            answers = await self._final_answers(self._session)
+            if answers is not None and answers != self._stored:
+                await anyio.to_thread.run_sync(self._write, answers)
+                self._stored = answers
         except _UNREADABLE as error:
-            _log.info("the greeting is not kept: %s", error)
+            _log.info("the handshake is not cached: %s", error)
 
-    async def _certain(self, session: Session) -> Any:
+    async def _final_answers(self, session: Session) -> Any:
         """Return the answers with the situation in which they are valid; None while something is still in progress."""
-        tools = self._parts.tool_use_cases
+        tools, skills = self._generation.tools, self._generation.skills
         if tools.fleet.listing_first or await anyio.to_thread.run_sync(tools.indexer.unlisted):
             return None
-        inputs = await self._skill_inputs(session)
+        inputs = await skills.inputs(session) if skills else SkillInputs((), (), ())
         if inputs is None:
             return None
         before = await anyio.to_thread.run_sync(self._situation, inputs)
-        told = await self._parts.instructions.told_to(session, is_rehearsal=True)
-        answers = await self._answers(session, told)
+        instructions = await self._instructions.told_to(session, is_rehearsal=True)
+        answers = await self._answers(session, instructions)
+        # What changed meanwhile may or may not be in the answers: the next attempt will know.
         if before is None or await anyio.to_thread.run_sync(self._situation, inputs) != before:
             return None
         return {"situation": before, "answers": answers}
 
-    async def _answers(self, session: Session, told: str) -> list[Any]:
+    async def _answers(self, session: Session, instructions: str) -> list[Any]:
         """Return the client's answers up to its first list: questions, each with its outcome."""
         method, params = self._question
-        answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, told)}]]
+        answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, instructions)}]]
         anew = session.restarted()
         if anew is None:
             return answers
         server_info = as_object(self._result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
-        listed = list_result(await self._parts.listing.definitions(anew), server_info)
+        listed = list_result(await self._listing.definitions(anew), server_info)
         return [*answers, [["tools/list", params if envelope_of(params) else {}], {"result": listed}]]
 
-    async def _skill_inputs(self, session: Session) -> SkillInputs | None:
-        skill_use_cases = self._parts.skill_use_cases
-        return SkillInputs((), (), ()) if skill_use_cases is None else await skill_use_cases.inputs(session)
-
     def _situation(self, inputs: SkillInputs) -> Any:
-        stores = [self._parts.stores.get(name) for name in (TOOL_CACHE, SKILL_CACHE, STATE)]
+        stores = [self._generation.offline.stores.get(name) for name in (TOOL_CACHE, SKILL_CACHE, STATE)]
         if any(store and store.path is None for store in stores):
             return None  # in memory for now: the next start finds other rows
         rows = [str(store.path) if store else "" for store in stores]
@@ -174,26 +166,26 @@ class Greeter:
     @property
     def _file(self) -> Path:
         first, *_rest = [*(question for question, _error in self._refused), self._question]
-        return self._parts.cache_dir / FOLDER / self._start.files(first)[0].name
+        return self._generation.settings.cache_dir / FOLDER / self._start.files(first)[0].name
 
     def _drop(self) -> None:
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
-    def _write(self, kept: Any) -> None:
-        file, text = self._file, json.dumps(kept)
-        if len(text) >= KEPT_MAX:  # a list of this length is computed at each start
-            text = json.dumps({**kept, "answers": kept["answers"][:-1]})
+    def _write(self, answers: Any) -> None:
+        file, text = self._file, json.dumps(answers)
+        if len(text) >= STORED_MAX:  # a list of this length is computed at each start
+            text = json.dumps({**answers, "answers": answers["answers"][:-1]})
         private_directory(file.parent)
         if file.exists() and file.read_text(encoding="ascii") == text:
-            file.touch()  # the most recently used ones are kept
+            file.touch()  # the most recently used ones survive
             return
         beside = file.with_suffix(f".{os.getpid()}")
         beside.touch(mode=0o600)
         beside.write_text(text, encoding="ascii")
         beside.replace(file)
         oldest_last = sorted(file.parent.glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True)
-        for each in oldest_last[_KEPT:]:
+        for each in oldest_last[_FILES_MAX:]:
             with suppress(OSError):
                 each.unlink(missing_ok=True)
 
@@ -203,23 +195,27 @@ def _question(context: Context) -> Any:
 
 
 @asynccontextmanager
-async def greeting_kept(
-    parts: GreetingParts, begun: Begun, take_back: Callable[[], None]
-) -> AsyncGenerator[Greeter | None]:
-    """Yield a greeter that answers ``initialize`` and stores the answer; None if no later start would use it.
+async def open_handshake_cache(
+    generation: Generation,
+    instructions: Instructions,
+    listing: Listing,
+    early: EarlyExchange,
+    take_back: Callable[[], None],
+) -> AsyncGenerator[HandshakeCache | None]:
+    """Yield what answers ``initialize`` and stores the answer; None if no later start would use it.
 
     ``take_back`` notifies the client that its list has changed.
     """
-    if begun.start is None:
+    if early.start is None:
         yield None
         return
-    greeter = Greeter(parts, begun.start, begun.given, take_back)
+    cache = HandshakeCache(generation, instructions, listing, early.start, replayed=early.replayed, take_back=take_back)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(greeter.keep)
+        tasks.start_soon(cache.run)
         try:
-            yield greeter
+            yield cache
         finally:
             tasks.cancel_scope.cancel()
             # What the answer depends on may have changed: a skill that was used moves within the directory.
-            with anyio.move_on_after(_LAST_LOOK_S, shield=True):
-                await greeter.keep_again()
+            with anyio.move_on_after(_FINAL_STORE_S, shield=True):
+                await cache.store()

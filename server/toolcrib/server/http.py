@@ -31,15 +31,15 @@ from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
 from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.server.http_limits import (
     HEAD_MAX_BYTES,
-    PlainHosts,
-    Presence,
+    HeaderCheck,
+    PresenceTracker,
     SessionQuota,
     accepted_at_once,
     bounded,
     health_routes,
 )
-from toolcrib.server.protocol import Gateway
 from toolcrib.server.resumption import RETRY_MS, Replay
+from toolcrib.server.serving import Serving
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _CLIENT = "toolcrib"
@@ -80,13 +80,13 @@ def refuse_unsafe(http: HttpSection, *, activation_scope: str) -> None:
         )
 
 
-def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens: "TokenTable") -> Starlette:
+def http_app(serving: Serving, http: HttpSection, limits: LimitsSection, tokens: "TokenTable") -> Starlette:
     """Return the ASGI application. Host and Origin are checked with and without ``tokens``.
 
     All sessions and streams end with its lifespan.
     """
     manager = HttpSessions(
-        gateway.server_behind(_carried),
+        serving.server_behind(_carried),
         Replay(limits.replay_max_bytes).session,
         PaceBounds(limits.notifications_per_s, limits.flood_s),
         retry_interval=RETRY_MS,
@@ -100,9 +100,9 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         async with manager.run():
             yield
-            gateway.end_subscriptions()
+            serving.wire.changes.end_subscriptions()
 
-    noticed = Presence(PlainHosts(StreamableHTTPASGIApp(manager)), http.absence_s)
+    noticed = PresenceTracker(HeaderCheck(StreamableHTTPASGIApp(manager)), http.absence_s)
     capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)
     protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
     middleware = [
@@ -110,7 +110,7 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
         Middleware(AuthContextMiddleware),
     ]
     app = Starlette(
-        routes=[Route(http.path, protected), *health_routes(gateway.is_ready)],
+        routes=[Route(http.path, protected), *health_routes(serving.is_ready)],
         middleware=middleware if http.tokens else None,
         lifespan=lifespan,
     )

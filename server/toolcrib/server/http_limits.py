@@ -51,7 +51,7 @@ class Connections:
             silent.abort()
 
 
-class InPairs:
+class CoalescingWriter:
     """The write side of a connection, which holds back data until the next write or iteration of the loop.
 
     uvicorn writes the head, the body and the end of a response separately, and each write would wake its reader.
@@ -104,7 +104,9 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Accept a connection, and close another one if there are too many."""
         super().connection_made(transport)
-        writing: Any = InPairs(transport, self.loop.call_soon)  # has the attributes that uvicorn uses from here on
+        writing: Any = CoalescingWriter(
+            transport, self.loop.call_soon
+        )  # has the attributes that uvicorn uses from here on
         self.transport = writing
         self._wait_for("head", self._shared.head_timeout_s)
         if len(self.connections) > self._shared.most:
@@ -198,7 +200,7 @@ _REFUSAL = {
 }
 
 
-class PlainHosts:
+class HeaderCheck:
     """Rejects malformed Host and Origin headers; which of the others are served, the SDK decides by their prefix."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -215,7 +217,7 @@ class PlainHosts:
             await self._app(scope, receive, send)
 
 
-class Presence:
+class PresenceTracker:
     """Records which sessions have open requests. ``absence_s`` is how long a client may have none, in seconds."""
 
     def __init__(self, app: ASGIApp, absence_s: float) -> None:

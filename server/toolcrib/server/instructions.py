@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
 from toolcrib.catalog.gate import ServerPurposes
-from toolcrib.config.settings import Settings
-from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.gateway.composition import Generation
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.use_cases import SkillUseCases
 
 _log = logging.getLogger(__name__)
 
@@ -48,19 +46,14 @@ _SKILLS_ONLY = "toolcrib has skills for kinds of tasks: find them with toolcrib'
 class Instructions:
     """The instructions of one configuration, generated for each caller."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        tool_use_cases: ToolUseCases,
-        builtins: Builtins,
-        skill_use_cases: SkillUseCases | None,
-    ) -> None:
-        self._subjects = ServerPurposes(settings.servers, tool_use_cases.gate)
-        self._gate, self._indexer, self._fleet = tool_use_cases.gate, tool_use_cases.indexer, tool_use_cases.fleet
+    def __init__(self, generation: Generation, builtins: Builtins) -> None:
+        tools = generation.tools
+        self._subjects = ServerPurposes(generation.settings.servers, tools.gate)
+        self._gate, self._indexer, self._fleet = tools.gate, tools.indexer, tools.fleet
         self._searches = SearchTools.name in builtins.tools
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
         self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins.tools else CallTool.name)
-        self._overviews = Overviews(skill_use_cases) if skill_use_cases else None
+        self._overviews = Overviews(generation.skills) if generation.skills else None
 
     async def told_to(self, session: Session, *, is_rehearsal: bool = False) -> str:
         """Return the instructions for a caller, including the directory of skills as far as it fits (R122).

@@ -14,8 +14,9 @@ from toolcrib.base.errors import BadRequest, UnknownPrompt, UnknownResource
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, TaskType
 from toolcrib.base.paging import cursor_of, place_of
+from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.offers import OfferUseCases
-from toolcrib.gateway.status import StatusParts, status_of
+from toolcrib.gateway.status import StatusReader
 from toolcrib.jsonrpc.sdk import Context, ProtocolServer
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
@@ -519,24 +520,18 @@ class Methods(Protocol):
         ...
 
 
-def methods_offered(
-    sessions: Sessions,
-    status: StatusParts,
-    skill_use_cases: SkillUseCases | None,
-    offers: OfferUseCases,
-    resumable: ResumableRequests,
-) -> list[Methods]:
-    """Return the available methods; ``skill_use_cases`` is None if skills are disabled."""
-    section = status.settings.toolcrib
-    fixed, resources = [_status_resource(status)], list[ResourceProvider]()
+def methods_offered(generation: Generation, sessions: Sessions, resumable: ResumableRequests) -> list[Methods]:
+    """Return the methods besides tools that a generation offers."""
+    offers, skills = generation.offers, generation.skills
+    fixed, resources = [_status_resource(generation.status)], list[ResourceProvider]()
     prompts, methods = list[PromptProvider](), list[Methods]()
-    if skill_use_cases is not None:
-        fixed += catalog_resources(skill_use_cases)
-        prompts.append(SkillPrompts(skill_use_cases, resumable))
-        if section.skills.serve_resources:
-            resources.append(SkillFiles(skill_use_cases, resumable))
-            methods.append(SkillsExtension(skill_use_cases, sessions))
-        resources.append(CatalogPages(skill_use_cases))
+    if skills is not None:
+        fixed += catalog_resources(skills)
+        prompts.append(SkillPrompts(skills, resumable))
+        if generation.settings.toolcrib.skills.serve_resources:
+            resources.append(SkillFiles(skills, resumable))
+            methods.append(SkillsExtension(skills, sessions))
+        resources.append(CatalogPages(skills))
     of_servers = ServerResources(offers)
     resources.append(of_servers)
     if "prompt" in offers.indexer.kinds:
@@ -548,9 +543,9 @@ def methods_offered(
     return [ResourceMethods(sessions, fixed, resources, of_servers), *methods]
 
 
-def _status_resource(parts: StatusParts) -> FixedResource:
+def _status_resource(status: StatusReader) -> FixedResource:
     async def read(session: Session) -> str:
-        return compact((await status_of(parts, session)).as_json)
+        return compact((await status.read(session)).as_json)
 
     return FixedResource(
         uri="toolcrib://status",

@@ -7,12 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
-from mcp.server import Server
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -32,21 +31,19 @@ from toolcrib.base.errors import (
 from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.events.log import EventLog
+from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.instances import ChangeSignal
-from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import failure
-from toolcrib.gateway.tools import ToolUseCases
-from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.envelopes import call_result, enveloped, list_result
-from toolcrib.server.handshake_cache import Greeter, GreetingParts, with_instructions
+from toolcrib.server.handshake_cache import HandshakeCache, with_instructions
 from toolcrib.server.instructions import Instructions
-from toolcrib.server.lists import ListChanges
-from toolcrib.server.methods import Methods
+from toolcrib.server.lists import ListChanges, Listing
+from toolcrib.server.methods import methods_offered
 from toolcrib.server.sessions import (
     ResumableRequests,
     Sessions,
@@ -166,68 +163,49 @@ IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="too
 """The server information sent to clients."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireParts:
-    """The dependencies of request handling. ``methods`` are those besides tools; ``logs``: servers may send logs.
-
-    ``updates`` holds subscriptions to resources, and ``tasks`` own work that continues after a request: both outlive a
-    config. ``changed`` is signalled after each request.
-    """
-
-    tool_use_cases: ToolUseCases
-    builtins: Builtins
-    instructions: Instructions
-    sessions: Sessions
-    hosts: ClientProfiles
-    methods: Sequence[Methods]
-    greeting: GreetingParts
-    offers: OfferUseCases
-    limits: LimitsSection
-    logs: bool
-    updates: ResourceUpdates
-    resumable: ResumableRequests
-    tasks: TaskGroup
-    events: EventLog
-    changed: ChangeSignal
-
-
 class Wire:
-    """Answers requests with a :class:`ToolUseCases` and its skills.
+    """Answers the requests of clients from one generation of the gateway.
 
-    ``listing`` and ``instructions`` are what a client sees first. ``greeter``, if set (on stdio), answers
-    ``initialize``. ``under_way`` counts requests, except subscriptions.
+    ``listing`` and ``instructions`` are what a client sees first. ``handshake_cache``, if set (on stdio), answers
+    ``initialize``. ``under_way`` counts requests, except subscriptions. ``updates`` and ``tasks``, which own work that
+    goes on after a request, outlive the generation; ``changed`` is signalled after each request.
     """
 
-    def __init__(self, parts: WireParts) -> None:
-        self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
-        self.instructions = parts.instructions
-        self.listing = parts.greeting.listing
-        self._hosts, self._tasks, self._changed = parts.hosts, parts.tasks, parts.changed
-        self._resumable = parts.resumable
-        self._pending = PendingCalls(parts.limits)
-        self.greeting = parts.greeting
-        self.greeter: Greeter | None = None
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        sessions: Sessions,
+        profiles: ClientProfiles,
+        updates: ResourceUpdates,
+        resumable: ResumableRequests,
+        tasks: TaskGroup,
+        changed: ChangeSignal,
+    ) -> None:
+        tools, offers, skills = generation.tools, generation.offers, generation.skills
+        self._tool_use_cases, self._sessions, self._profiles = tools, sessions, profiles
+        self._tasks, self._changed, self._resumable = tasks, changed, resumable
+        self._builtins = Builtins(generation, sessions.scopes)
+        self._pending = PendingCalls(generation.settings.toolcrib.limits)
+        self.instructions = Instructions(generation, self._builtins)
+        self.listing = Listing(tools, self._builtins, generation.offline.events)
+        self.handshake_cache: HandshakeCache | None = None
         self.under_way = 0
-        gate, updates = parts.tool_use_cases.gate, parts.updates
-        self.changes = ListChanges(gate, parts.offers, updates, parts.sessions, parts.tasks)
+        self.changes = ListChanges(tools.gate, offers, updates, sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY,
             self._counted,
             input_schema=self._listed_schema,
             listen=self.changes.listen,
-            set_log_level=self._set_log_level if parts.logs else None,
+            set_log_level=self._set_log_level if generation.settings.servers else None,  # only servers send logs
         )
-        for methods in (*parts.methods, *((updates,) if parts.offers.may_subscribe else ())):
-            methods.register(self.server)
-        parts.tool_use_cases.indexer.subscribe(self.changes.on_catalog_change)
-        parts.offers.indexer.subscribe(self.changes.on_offers_change)
-        skills = parts.greeting.skill_use_cases
-        if skills is not None and skills.dependencies.settings.toolcrib.skills.serve_resources:
+        methods = methods_offered(generation, sessions, resumable)
+        for each in (*methods, *((updates,) if offers.may_subscribe else ())):
+            each.register(self.server)
+        tools.indexer.subscribe(self.changes.on_catalog_change)
+        offers.indexer.subscribe(self.changes.on_offers_change)
+        if skills is not None and generation.settings.toolcrib.skills.serve_resources:
             skills.dependencies.catalog.subscribe(self.changes.on_skills_change)
-
-    def is_ready(self) -> bool:
-        """Return whether answers no longer wait for servers that are being listed for the first time."""
-        return self._tool_use_cases.is_ready
 
     def lists(self) -> dict[Session, tuple[object, ...]]:
         """Return the current lists of all clients that can be notified of changes."""
@@ -238,6 +216,8 @@ class Wire:
 
     def take_over(self, before: "Wire", lists: Mapping[Session, tuple[object, ...]]) -> None:
         """Serve the sessions under another config; notify those whose lists differ from ``lists``."""
+        if before.handshake_cache:
+            before.handshake_cache.retire()
         self.changes.take_over(before.changes)
         self.changes.tell_changed(lists, self.lists())
 
@@ -261,8 +241,8 @@ class Wire:
         except ValidationError:
             raise
         except MCPError as error:
-            if self.greeter and context.method in _GREETINGS:
-                self.greeter.refused(context, error)
+            if self.handshake_cache and context.method in _GREETINGS:
+                self.handshake_cache.note_refusal(context, error)
             raise
         except UnknownResource as error:
             raise _not_found(error, context.params) from None
@@ -310,8 +290,8 @@ class Wire:
             session = await self._sessions.resolve(context)
         except MCPError:  # a token without a caller, which is reported for the first actual request
             return result
-        if self.greeter:
-            return await self.greeter.greeting(session, context, result)
+        if self.handshake_cache:
+            return await self.handshake_cache.answer(session, context, result)
         return with_instructions(result, await self.instructions.told_to(session))
 
     def _declared(self, capabilities: JsonObject) -> JsonObject:
@@ -360,14 +340,14 @@ class Wire:
         It does so before :meth:`_answer`. Only what the caller's own list shows is compared: any other answer
         would tell which tools there are.
         """
-        if self._hosts.all_sessionful:
+        if self._profiles.all_sessionful:
             return None
         return self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
 
     def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
         """Return whether a request of the sessionless era with these params is served, depending on its client."""
         client = client_name(as_object(envelope_of(params).get(types.CLIENT_INFO_META_KEY)))
-        return self._hosts.profile(client).listing != "dynamic"
+        return self._profiles.profile(client).listing != "dynamic"
 
     def _require_session(self, context: Context) -> None:
         """Refuse a request of the sessionless era if the list grows; clients that negotiate fall back automatically.
@@ -416,67 +396,3 @@ def _internal(error: Exception, method: str) -> MCPError:
         code=types.INTERNAL_ERROR,
         message=f"Internal error of toolcrib; its log has the details under reference {reference}.",
     )
-
-
-class Gateway:
-    """Forwards to the current wire. A request ends on the wire on which it began; connections outlive wires.
-
-    ``server`` is run by the SDK. ``wire`` is set before anybody is served.
-    """
-
-    wire: Wire
-
-    def __init__(self) -> None:
-        self.server = self.server_behind()
-
-    def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
-        """Return the server for the SDK to run, with the transport's middleware in front."""
-        return cast("Server[Any]", _StandIn(self, front))
-
-    def use(self, wire: Wire, lists: Mapping[Session, tuple[object, ...]]) -> None:
-        """Switch to another wire, and notify everybody whose list differs from the one in ``lists``."""
-        before, self.wire = self.wire, wire
-        wire.take_over(before, lists)
-
-    def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
-        """Return whether a request of the sessionless era with these params is served."""
-        return self.wire.serves_modern(params)
-
-    def is_ready(self) -> bool:
-        """Return whether answers no longer wait for servers that are being listed for the first time."""
-        return self.wire.is_ready()
-
-    def end_subscriptions(self) -> None:
-        """End every subscription gracefully."""
-        self.wire.changes.end_subscriptions()
-
-    def take_back_tools(self) -> None:
-        """Notify everybody connected now, or soon, that the list of tools they received is not current."""
-        self.wire.changes.take_back_tools()
-
-    @property
-    def greeting(self) -> GreetingParts:
-        """The parts of an answer to ``initialize``."""
-        return self.wire.greeting
-
-    def greet_by(self, greeter: Greeter | None) -> None:
-        """Let ``greeter`` answer ``initialize`` while this config is in use."""
-        self.wire.greeter = greeter
-
-
-class _StandIn:
-    """Delegates every attribute to the current server, with the transport's middleware in front.
-
-    The SDK asks its server for the middleware and handler for each request, and for the declaration for each
-    connection; it caches none of them.
-    """
-
-    def __init__(self, gateway: Gateway, front: Sequence[ServerMiddleware[Any]]) -> None:
-        self._gateway, self._front = gateway, front
-
-    @property
-    def middleware(self) -> list[ServerMiddleware[Any]]:
-        return [*self._front, *self._gateway.wire.server.middleware]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._gateway.wire.server, name)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -23,20 +23,19 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings, needs_scopes
 from toolcrib.downstream.suspended import ANSWERS, SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
-from toolcrib.gateway.instances import ChangeSignal
+from toolcrib.gateway.composition import Gateway
 from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.policy.activations import (
     Activations,
     ActiveSkills,
     NoActivations,
     RunActivations,
-    SharedActivations,
     StoredActivations,
 )
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
-from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, SkillScopes, local_caller, no_confirmations
+from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, local_caller, no_confirmations
 from toolcrib.policy.state import Approval
 
 STATE, KEY = "state", "toolcrib.client"
@@ -132,34 +131,6 @@ class Connected:
         await self.channel.send_notification(notification)
 
 
-class SessionFollower(Protocol):
-    """Observes sessions."""
-
-    def expect(self, session: Session, /) -> None:
-        """Handle the beginning of a session."""
-        ...
-
-    def end_session(self, session: Session, /) -> None:
-        """Handle the end of a session."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """The dependencies of sessions. ``follower`` is notified when one that has a connection begins, and when it ends.
-
-    ``clock`` returns seconds since the epoch. ``pid`` is this process's id, which distinguishes its sessions in a
-    shared file of events. ``changed`` is signalled when one has ended. ``monotonic`` is a monotonic clock.
-    """
-
-    kept: SharedActivations
-    follower: SessionFollower
-    clock: Callable[[], float]
-    pid: int
-    changed: ChangeSignal
-    monotonic: Callable[[], float]
-
-
 @dataclass(frozen=True, slots=True)
 class _Sessionless:
     """The state of a caller without sessions that is kept from one request to the next."""
@@ -179,27 +150,26 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All open sessions. A session lives as long as the SDK keeps the connection it was created for."""
 
-    def __init__(self, settings: Settings, hosts: ClientProfiles, parts: SessionParts) -> None:
-        self._settings, self._hosts = settings, hosts
-        self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
-        self._changed = parts.changed
-        self.scopes = SkillScopes(parts.monotonic, settings.toolcrib.limits.skill_handles_s)
-        self._local = local_caller(settings)
+    def __init__(self, gateway: Gateway, profiles: ClientProfiles) -> None:
+        self._settings, self._profiles = gateway.settings, profiles
+        self._activations, self._fleet, self._changed = gateway.activations, gateway.fleet, gateway.changed
+        self._clock, self._pid = gateway.runtime.wall_clock, gateway.runtime.pid
+        self.scopes = gateway.scopes
+        self._local = local_caller(gateway.settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = RecentOfEach[str, tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
         self._sent = RecentOfEach[str, tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
         self._confirmed = RecentOfEach[str, tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
         self._count = 0
 
-    def change(self, settings: Settings, hosts: ClientProfiles) -> None:
+    def change(self, settings: Settings, profiles: ClientProfiles) -> None:
         """Switch to another config. Sessions persist, with what they have activated.
 
         Whether their lists grow was settled when they began.
         """
-        self._settings, self._hosts = settings, hosts
-        self.scopes.lasts_s = settings.toolcrib.limits.skill_handles_s
+        self._settings, self._profiles = settings, profiles
         for connected in self.open():
-            connected.session.client_profile = hosts.profile(connected.session.client)
+            connected.session.client_profile = profiles.profile(connected.session.client)
 
     async def resolve(self, context: Context) -> Session:
         """Return the session of a request; a request without one gets a session that stores nothing.
@@ -217,7 +187,9 @@ class Sessions:
 
     async def _session_of(self, context: Context) -> Session:
         caller, session_id = self._caller(), self._session_id(context)
-        kept = None if session_id is None else await self._kept.resolve(caller.principal, _kept_id(caller, session_id))
+        kept = None
+        if session_id is not None:
+            kept = await self._activations.resolve(caller.principal, _kept_id(caller, session_id))
         if is_modern(context):
             client = _client_of(context)
             known = self._sessionless[caller.principal].get(
@@ -229,7 +201,7 @@ class Sessions:
                 kept or known.activations,
                 growing=False,
                 client=client,
-                client_profile=self._hosts.profile(client),
+                client_profile=self._profiles.profile(client),
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
                 history=known.history,
@@ -241,7 +213,7 @@ class Sessions:
         if connected is None:
             client = _client_of(context)
             label, activations = self._label(caller, client), kept or RunActivations()
-            served = self._hosts.profile(client)
+            served = self._profiles.profile(client)
             growing = served.listing != "stable"
             session = Session(
                 label,
@@ -257,10 +229,10 @@ class Sessions:
             session.confirmed = no_confirmations() if session_id is None else self._confirmed_by(caller, context)
             if kept is not None:
                 session.skills = kept.skills
-            self._follower.expect(session)
+            self._fleet.expect(session)
             connected = open_here[caller, session_id] = Connected(session, context.session)
             if len(open_here) > _PER_CONNECTION:
-                self._follower.end_session(open_here.pop(next(iter(open_here))).session)
+                self._fleet.end_session(open_here.pop(next(iter(open_here))).session)
         return connected.session
 
     def _known_sessionless(self, caller: Caller, client: str, kept: StoredActivations | None) -> _Sessionless:
@@ -275,7 +247,7 @@ class Sessions:
         They can for the only client of a process, and over HTTP for a token with a session id.
         """
         named = self._named(context)
-        if not (self._hosts.has_one_client or named):
+        if not (self._profiles.has_one_client or named):
             return SentSkills()
         return self._sent[caller.principal].get((caller, named), SentSkills)
 
@@ -285,14 +257,14 @@ class Sessions:
         If they cannot, and tools depend on skills, the active skills get a handle.
         """
         named = self._named(context)
-        if self._hosts.has_one_client or named:
+        if self._profiles.has_one_client or named:
             return self.scopes.named(caller, named)
         return self.scopes.temporary() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return a sessionless caller's earlier confirmations, if its requests can be related; else None."""
         named = self._named(context)
-        if not (self._hosts.has_one_client or named):
+        if not (self._profiles.has_one_client or named):
             return None
         return self._confirmed[caller.principal].get((caller, named), no_confirmations)
 
@@ -315,7 +287,7 @@ class Sessions:
                 known.activations,
                 growing=False,
                 client=known.client,
-                client_profile=self._hosts.profile(known.client),
+                client_profile=self._profiles.profile(known.client),
                 history=known.history,
                 skills=known.history.scope,
             )
@@ -330,7 +302,7 @@ class Sessions:
 
     def _forget(self, connection: Connection) -> None:
         for connected in self._by_connection.pop(connection).values():
-            self._follower.end_session(connected.session)
+            self._fleet.end_session(connected.session)
         self._changed.event.set()
 
     def _label(self, caller: Caller, client: str) -> str:

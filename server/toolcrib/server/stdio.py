@@ -13,18 +13,34 @@ from typing import Any
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
+from toolcrib.base.errors import StartRefused
 from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import Settings
 from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.pipes import supports
 from toolcrib.jsonrpc.rate_limit import PaceBounds
 from toolcrib.jsonrpc.sdk import Channel, StreamDispatcher, serve_by_era
-from toolcrib.server.early import Begun
+from toolcrib.server.early import EarlyExchange
 
 _log = logging.getLogger(__name__)
 
 
+def refuse_without_session(settings: Settings) -> None:
+    """Refuse session scope on stdio without a session id (R79).
+
+    Raises:
+        StartRefused: ``activation_scope: session`` without a session id.
+
+    """
+    if settings.toolcrib.tool_search.activation_scope == "session" and not settings.session_id:
+        raise StartRefused(
+            "tool_search.activation_scope is 'session', but there is no session id. Set context.session_id in the "
+            "config or TOOLCRIB_SESSION_ID in the environment, or use activation_scope 'run'."
+        )
+
+
 async def serve_stdio(
-    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool], begun: Begun
+    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool], begun: EarlyExchange
 ) -> None:
     """Serve one client until it closes our stdin; ``serves_modern`` decides which sessionless requests are served.
 
@@ -35,7 +51,7 @@ async def serve_stdio(
 
 
 @asynccontextmanager
-async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channel]:
+async def _channel(limits: LimitsSection, begun: EarlyExchange) -> AsyncGenerator[Channel]:
     if not supports(0):
         async with stdio_server() as streams:
             yield StreamDispatcher(*streams)

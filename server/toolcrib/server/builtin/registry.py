@@ -3,8 +3,9 @@
 from typing import Any
 
 from toolcrib.base.model import JsonObject
+from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.server.builtin.skills import (
     ActivateSkills,
     DeactivateSkills,
@@ -13,7 +14,7 @@ from toolcrib.server.builtin.skills import (
     ReportOutcome,
     SearchSkills,
 )
-from toolcrib.server.builtin.tool import Answer, BuiltinParts, BuiltinTool, Handles, checked
+from toolcrib.server.builtin.tool import Answer, BuiltinTool, Handles, checked
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
@@ -38,12 +39,12 @@ class Builtins:
     skills have a handle.
     """
 
-    def __init__(self, parts: BuiltinParts) -> None:
-        offered = (tool.offered_by(parts) for tool in BUILTINS)
+    def __init__(self, generation: Generation, scopes: SkillScopes) -> None:
+        offered = (tool.offered_by(generation) for tool in BUILTINS)
         self.tools = {tool.name: tool for tool in offered if tool is not None}
-        self._handles = Handles(parts.settings.toolcrib, parts.scopes)
+        self._handles = Handles(generation.settings.toolcrib, scopes)
         self._shown: dict[tuple[tuple[str, ...], bool, bool], list[JsonObject]] = {}
-        self._gate, self._indexer = parts.tool_use_cases.gate, parts.tool_use_cases.indexer
+        self._gate, self._indexer = generation.tools.gate, generation.tools.indexer
 
     def shown_to(self, session: Session) -> list[JsonObject]:
         """Return the definitions of these tools for the session's caller, in order; the same list while they are."""

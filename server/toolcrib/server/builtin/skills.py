@@ -10,6 +10,7 @@ from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SkillOrig
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import SkillsSearchSection
 from toolcrib.config.settings import has_scoped_tools
+from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.tool import (
@@ -29,7 +30,6 @@ from toolcrib.server.builtin.tool import (
     USABLE,
     Answer,
     Arguments,
-    BuiltinParts,
     BuiltinTool,
     SearchTypeName,
     SkillTool,
@@ -98,9 +98,9 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         self.definition = _definition(self._limit, self._limit_max)
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if there are skills."""
-        return cls(parts.skill_use_cases, parts.settings.toolcrib.skills.search) if parts.skill_use_cases else None
+        return cls(generation.skills, generation.settings.toolcrib.skills.search) if generation.skills else None
 
     async def run(self, request: Request, given: SearchArguments) -> Answer:
         """Search, and return the hits.
@@ -403,9 +403,9 @@ class _SwitchesSkills(SkillTool[NamesArguments]):
     arguments = NamesArguments
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if there are skills, and tools that are only available through skills."""
-        return super().offered_by(parts) if has_scoped_tools(parts.settings.toolcrib) else None
+        return super().offered_by(generation) if has_scoped_tools(generation.settings.toolcrib) else None
 
 
 class ActivateSkills(_SwitchesSkills):
@@ -505,10 +505,10 @@ class ReportOutcome(BuiltinTool[OutcomeArguments]):
         self._reports = reports
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if there are skills, and outcomes are configured."""
-        is_wanted = parts.skill_use_cases and parts.settings.toolcrib.skills.outcomes
-        return cls(OutcomeReports(parts.skill_use_cases)) if parts.skill_use_cases and is_wanted else None
+        is_wanted = generation.skills and generation.settings.toolcrib.skills.outcomes
+        return cls(OutcomeReports(generation.skills)) if generation.skills and is_wanted else None
 
     async def run(self, request: Request, given: OutcomeArguments) -> Answer:
         """Record the report.

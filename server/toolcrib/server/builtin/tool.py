@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -10,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SearchType, SkillOrigin, TaskType
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.settings import Settings, has_scoped_tools
-from toolcrib.gateway.offers import OfferUseCases
-from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.config.settings import has_scoped_tools
+from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.skills.use_cases import SkillUseCases
@@ -133,17 +131,6 @@ def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
         raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinParts:
-    """The dependencies of the built-ins. ``skill_use_cases`` is None if skills are disabled."""
-
-    settings: Settings
-    tool_use_cases: ToolUseCases
-    skill_use_cases: SkillUseCases | None
-    offers: OfferUseCases
-    scopes: SkillScopes
-
-
 class Answer(NamedTuple):
     """The answer of a built-in: a self-contained text, and the same as structured content for programs.
 
@@ -173,7 +160,7 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
 
     @classmethod
     @abstractmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if the config offers it."""
 
     @abstractmethod
@@ -195,6 +182,6 @@ class SkillTool(BuiltinTool[_ArgumentsT]):
         self._skill_use_cases = skill_use_cases
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if there are skills."""
-        return cls(parts.skill_use_cases) if parts.skill_use_cases else None
+        return cls(generation.skills) if generation.skills else None

@@ -11,6 +11,7 @@ from toolcrib.base.text import enumerated, one_line
 from toolcrib.catalog.arguments import unwrap_arguments
 from toolcrib.catalog.definitions import render
 from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json
+from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import LongResults
 from toolcrib.gateway.tools import ToolUseCases
@@ -28,7 +29,6 @@ from toolcrib.server.builtin.tool import (
     TEXT,
     Answer,
     Arguments,
-    BuiltinParts,
     BuiltinTool,
     SearchTypeName,
     checked,
@@ -115,11 +115,13 @@ class SearchTools(BuiltinTool[SearchArguments]):
         self.definition = _definition(self._limit_max, "tool_call_read or tool_call" if split else "tool_call")
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool unless all tools are listed, or the config disables it."""
-        section, split = parts.settings.toolcrib.tool_search, parts.settings.toolcrib.gate.call_tools == "split"
-        offered = section.enabled and section.include_search_tool
-        return cls(parts.tool_use_cases, parts.offers, section.max_search_results, split=split) if offered else None
+        section = generation.settings.toolcrib
+        if not (section.tool_search.enabled and section.tool_search.include_search_tool):
+            return None
+        is_split = section.gate.call_tools == "split"
+        return cls(generation.tools, generation.offers, section.tool_search.max_search_results, split=is_split)
 
     def shown_to(self, session: Session) -> JsonObject:
         """Return the definition, whose first sentence names the servers available to the session's caller."""
@@ -260,9 +262,9 @@ class ReadMore(BuiltinTool[ReadMoreArguments]):
         return self.definition if session.reads_more else None
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self:
+    def offered_by(cls, generation: Generation) -> Self:
         """Return the tool regardless of the config: any result may be too large."""
-        return cls(parts.tool_use_cases.long_results)
+        return cls(generation.tools.long_results)
 
     async def run(self, request: Request, given: ReadMoreArguments) -> JsonObject:
         """Return the page that the arguments request."""
@@ -316,10 +318,10 @@ class CallTool(_Door):
         }
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool unless all tools are listed."""
-        section = parts.settings.toolcrib.tool_search
-        return cls(parts.tool_use_cases, searchable=section.include_search_tool) if section.enabled else None
+        section = generation.settings.toolcrib.tool_search
+        return cls(generation.tools, searchable=section.include_search_tool) if section.enabled else None
 
 
 class CallReadOnly(_Door):
@@ -339,10 +341,10 @@ class CallReadOnly(_Door):
         }
 
     @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+    def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if read-only calls are separated."""
-        section = parts.settings.toolcrib
-        return cls(parts.tool_use_cases) if section.tool_search.enabled and section.gate.call_tools == "split" else None
+        section = generation.settings.toolcrib
+        return cls(generation.tools) if section.tool_search.enabled and section.gate.call_tools == "split" else None
 
 
 def _input_schema() -> JsonObject:
