@@ -251,7 +251,7 @@ class Trials:
 
 def prepare() -> None:
     """Load what all trials need: everything that the package imports, but nothing of the package itself."""
-    for name in ("hypothesis", "pytest", f"{PACKAGE}.serving"):
+    for name in ("hypothesis", "pytest", f"{PACKAGE}.server.serving"):
         import_module(name)
     for name in [*sys.modules]:
         if name.partition(".")[0] == PACKAGE:

@@ -109,6 +109,16 @@ def test_calls_that_were_under_way_when_it_opened_do_not_make_the_pause_longer()
     assert circuit.end()
 
 
+def test_an_answer_to_a_call_that_was_under_way_when_it_opened_closes_it_at_once():
+    circuit = Clocked()
+    with circuit.guarding():
+        assert all(circuit.end(FAILURE) for _ in range(3))
+        with pytest.raises(CircuitOpen):
+            circuit.check()
+    circuit.check()
+    assert circuit.end()
+
+
 def test_a_try_that_is_given_up_by_its_caller_tells_nothing():
     circuit = opened()
     circuit.time += 10

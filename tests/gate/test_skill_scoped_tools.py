@@ -124,6 +124,18 @@ async def test_hits_and_definitions_name_the_skill_that_they_are_there_by(shelf)
         assert meta["toolcrib/source"] == {"kind": "server", "owner": "db", "tool": "query"}
 
 
+async def test_a_hit_of_a_tool_that_was_used_says_that_it_is_activated_while_a_skill_opens_others(shelf):
+    async with world(shelf, SERVERS, config(), listing="dynamic") as w, w.client() as client:
+        await client.call("db__query")
+        await load(client, "git-review")
+        hits = (await client.search("git__log|db__", search_type="regex", include_always_loaded=True))["tools"]
+    assert {hit["name"]: hit.get("activated", False) for hit in hits} == {
+        "git__log": True,
+        "db__query": True,
+        "db__drop": False,
+    }
+
+
 async def test_they_are_no_deferred_tools(shelf):
     async with world(shelf, SERVERS, config()) as w, w.client() as client:
         assert (await client.search("query"))["total_deferred"] == 2

@@ -127,7 +127,7 @@ def test_a_fault_dies_by_the_test_that_notices_it_and_the_tree_stays_as_it_is(tm
     source = "def f(n):\n    while n > 7:\n        n -= 1\n    return n\n"
     tree = {
         "server/toolcrib/__init__.py": "",
-        "server/toolcrib/serving.py": "from toolcrib.part import f",
+        "server/toolcrib/server/serving.py": "from toolcrib.part import f",
         "server/toolcrib/part.py": source,
         "tests/test_part.py": "from toolcrib.part import f\n\ndef test_it_ends():\n    assert f(8) == 7\n",
         "tests/test_whole.py": "def test_all_is_well():\n    pass\n",

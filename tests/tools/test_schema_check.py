@@ -240,6 +240,16 @@ def test_the_dialect_of_the_schema_counts():
     assert told({"$ref": "#/definitions/s", "minLength": 9}, "x", definitions=draft7["definitions"]) != []
 
 
+def test_a_schema_that_refers_to_itself_is_read_with_our_patterns_throughout():
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"child": {"$ref": "#"}, "name": {"type": "string", "pattern": "(?=a)b"}},
+    }
+    assert lines(schema, {"name": "z", "child": {"name": "z"}}) == []
+    misfit = "arguments.child.child.name must be string, not integer"
+    assert lines(schema, {"child": {"child": {"name": 1}}}) == [misfit]
+
+
 def test_an_unknown_dialect_is_read_as_the_current_one():
     assert told({"type": "string"}, 1, **{"$schema": "urn:unknown"}) == ["arguments.p must be string, not integer"]
 

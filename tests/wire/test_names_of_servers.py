@@ -81,6 +81,16 @@ async def test_every_name_goes_before_what_a_server_is_for(tmp_path):
     assert ": git, github, slack, weather, calendar." in line
 
 
+@pytest.mark.parametrize(("length", "are_told"), [(36, True), (37, False)])
+async def test_purposes_are_told_where_they_take_135_characters_with_the_names_and_no_more(tmp_path, length, are_told):
+    described = {"git": {"description": "g" * 36}, "github": {"description": "h" * 36}}
+    config = {"servers": {**described, "slack": {"description": "s" * length}}}
+    async with world(tmp_path, SERVERS, config) as w:
+        line, _ = await told(w)
+    assert len(f"git ({'g' * 36}), github ({'h' * 36}), slack ({'s' * 36})") == 135
+    assert ("ggg" in line, "hhh" in line, "sss" in line) == (are_told,) * 3
+
+
 async def test_a_purpose_that_names_a_denied_tool_is_left_out(tmp_path):
     config = {
         "servers": {"github": {"description": "for create_issue"}, "git": {"description": "history"}},
