@@ -7,34 +7,28 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from toolcrib.base.redaction import TEXT_RULES, Redactor
-from toolcrib.events.kinds import Event, Level, SkillGet, ToolActivationDenied
+from toolcrib.events.kinds import Event, SkillGet, ToolActivationDenied
 from toolcrib.events.log import TEXT_MAX, WAITING_MAX, Batches, EventFile, EventLog, open_event_log
 
 
-@dataclass(frozen=True, slots=True)
 class Noted(Event):
     """An event of this test's own."""
-
-    name: ClassVar[str] = "noted"
 
     number: int = 0
     text: str = ""
     other: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Warned(Event):
-    name: ClassVar[str] = "warned"
-    level: ClassVar[Level] = "warning"
+class Warned(Event, level="warning"):
+    """Another one, which matters more."""
 
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)

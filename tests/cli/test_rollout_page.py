@@ -18,7 +18,7 @@ from toolcrib.events.kinds import (
     SkillGet,
     SkillSearchQuery,
     ToolActivationDenied,
-    ToolCalled,
+    ToolCall,
     ToolSearchQuery,
 )
 from toolcrib.events.log import EventFile, open_event_log
@@ -89,7 +89,7 @@ def test_what_is_observed_is_read_from_the_events(tmp_path: Path):
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
     with open_event_log(EventFile(tmp_path / "events.jsonl"), clock=lambda: noon) as log:
         for name, ok in (("git__git_log", True), ("git__git_status", False), ("git__git_log", True)):
-            log.emit(ToolCalled(tool_name=name, ok=ok, bytes=7))
+            log.emit(ToolCall(tool_name=name, ok=ok, bytes=7))
         for count, query in ((0, "brew tea"), (3, "recent commits")):
             log.emit(
                 ToolSearchQuery(

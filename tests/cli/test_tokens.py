@@ -9,7 +9,7 @@ import pytest
 from cli.command_line import Run
 from fakes.menu import FakeServer, tool
 from toolcrib.cli.tokens import HIT, price
-from toolcrib.events.kinds import Event, ToolActivated, ToolCalled, ToolSearchQuery, ToolsListed
+from toolcrib.events.kinds import Event, ToolActivated, ToolCall, ToolSearchQuery, ToolsListed
 from toolcrib.events.log import EventFile, open_event_log
 
 WORDY = "It does what its name says. " * 60
@@ -82,7 +82,7 @@ def test_tools_that_are_always_listed_count_for_toolcrib(run: Run, listed: str):
 
 def test_a_session_is_priced_at_its_end_and_its_changes_are_counted(run: Run, listed: str):
     lists = [ToolsListed(6, (), "a"), ToolsListed(6, (), "a"), ToolsListed(7, ("zoo__echo_1",), "b")]
-    search, call = ToolSearchQuery("say", "fts", "fts", 5, 1, "high", ()), ToolCalled("zoo__echo_1", ok=True, bytes=9)
+    search, call = ToolSearchQuery("say", "fts", "fts", 5, 1, "high", ()), ToolCall("zoo__echo_1", ok=True, bytes=9)
     used = ToolActivated("zoo__echo_1", "run", "direct", "first_use")
     record(listed, "local-1.1 (one)", *lists, search, used, call)
     record(listed, "local-1.2 (two)", replace(search, results_count=0))

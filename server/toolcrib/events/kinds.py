@@ -1,8 +1,9 @@
 """The kinds of events: what each is about, its fields and how important it is (R151 to R159)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, dataclass_transform
 
 Level = Literal["debug", "info", "warning", "off"]
 
@@ -13,19 +14,27 @@ NotRunReason = Literal["arguments", "not_read_only", "unavailable"]
 """Why a tool that may be used was not run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Event:
-    """One thing that happened. ``name`` is the value of the line's key ``event``; ``level`` how important it is."""
+    """One thing that happened. Each kind is a subclass, and thereby a frozen dataclass of what its line contains.
+
+    ``name`` is the value of the line's key ``event``: the class's name in snake case. ``level`` says how important it
+    is.
+    """
 
     name: ClassVar[str]
-    level: ClassVar[Level] = "info"
+    level: ClassVar[Level]
+
+    def __init_subclass__(cls, *, level: Level = "info") -> None:
+        super().__init_subclass__()
+        cls.name = re.sub(r"\B[A-Z]", r"_\g<0>", cls.__name__).lower()
+        cls.level = level
+        dataclass(frozen=True)(cls)
 
 
-@dataclass(frozen=True, slots=True)
 class ToolSearchQuery(Event):
     """A search for tools was answered (R151)."""
-
-    name: ClassVar[str] = "tool_search_query"
 
     query: str
     """The text that was searched for; `[denied]` replaces names of tools that the caller may not use."""
@@ -43,11 +52,8 @@ class ToolSearchQuery(Event):
     """Public names of the hits, best first."""
 
 
-@dataclass(frozen=True, slots=True)
 class ToolsListed(Event):
     """A session was given its list of tools. A host's prompt cache stays valid while the list is unchanged."""
-
-    name: ClassVar[str] = "tools_listed"
 
     count: int
     """How many tools are in it, ours included."""
@@ -57,11 +63,8 @@ class ToolsListed(Event):
     """Hash of the list."""
 
 
-@dataclass(frozen=True, slots=True)
 class ToolActivated(Event):
     """A session has used a tool for the first time (R152)."""
-
-    name: ClassVar[str] = "tool_activated"
 
     tool_name: str
     """Its public name."""
@@ -73,12 +76,8 @@ class ToolActivated(Event):
     """`first_use`, `explicit` or `skill`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolActivationDenied(Event):
+class ToolActivationDenied(Event, level="warning"):
     """A call used a denied or unknown name (R153). The client is not told which."""
-
-    name: ClassVar[str] = "tool_activation_denied"
-    level: ClassVar[Level] = "warning"
 
     tool_name: str
     """The requested name."""
@@ -90,11 +89,8 @@ ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed"
 """How a question whether something may be done has ended."""
 
 
-@dataclass(frozen=True, slots=True)
 class Confirmation(Event):
     """A person was asked for approval; uses of an earlier approval record no event."""
-
-    name: ClassVar[str] = "confirmation"
 
     kind: str
     """`tool` or `skill`."""
@@ -105,11 +101,8 @@ class Confirmation(Event):
     time; `unable`: the client cannot ask."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalled(Event):
+class ToolCall(Event):
     """A tool of a downstream server was called; `duration_ms` includes the start of the server."""
-
-    name: ClassVar[str] = "tool_call"
 
     tool_name: str
     """Its public name."""
@@ -123,11 +116,8 @@ class ToolCalled(Event):
     """The rank of the tool among that search's hits, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
 class ToolCallNotRun(Event):
     """A call ended before the tool was run; the caller was told why."""
-
-    name: ClassVar[str] = "tool_call_not_run"
 
     tool_name: str
     """The requested name."""
@@ -139,11 +129,8 @@ class ToolCallNotRun(Event):
     """As in `tool_call`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAsked(Event):
+class ServerRequest(Event):
     """A request other than a tool call was sent to a server; `duration_ms` includes the start of the server."""
-
-    name: ClassVar[str] = "server_request"
 
     server: str
     """Its key in the config."""
@@ -157,12 +144,8 @@ class ServerAsked(Event):
     """Approximate size of its answer, up to `limits.result_max_bytes`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRequestDenied(Event):
+class ServerRequestDenied(Event, level="warning"):
     """A denied or unknown resource or prompt was requested. The client is not told which."""
-
-    name: ClassVar[str] = "server_request_denied"
-    level: ClassVar[Level] = "warning"
 
     method: str
     """`resources/read` for any request about a resource; `prompts/get` for a prompt."""
@@ -170,11 +153,8 @@ class ServerRequestDenied(Event):
     """The requested URI or name."""
 
 
-@dataclass(frozen=True, slots=True)
 class ConfigReloaded(Event):
     """The config was reloaded."""
-
-    name: ClassVar[str] = "config_reloaded"
 
     ok: bool
     """Whether the new config is in use; if not, nothing has changed."""
@@ -184,11 +164,8 @@ class ConfigReloaded(Event):
     """Changed keys that need a restart."""
 
 
-@dataclass(frozen=True, slots=True)
 class DownstreamState(Event):
     """A downstream server changed its state."""
-
-    name: ClassVar[str] = "downstream_state"
 
     server: str
     """Its key in the config."""
@@ -198,15 +175,11 @@ class DownstreamState(Event):
     """The reason, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionChanged(Event):
+class DefinitionChanged(Event, level="warning"):
     """A server that was listed before changed, added or removed a tool.
 
     Of each list at most 100 are told, changed ones first.
     """
-
-    name: ClassVar[str] = "definition_changed"
-    level: ClassVar[Level] = "warning"
 
     server: str
     """Its key in the config."""
@@ -222,37 +195,26 @@ class DefinitionChanged(Event):
     """Fingerprint of the tool now; null if it was removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRebuilt(Event):
+class IndexRebuilt(Event, level="warning"):
     """An index file could not be used and was replaced."""
 
-    name: ClassVar[str] = "index_rebuilt"
-    level: ClassVar[Level] = "warning"
-
     file: str
     """The name of the file."""
     reason: str
     """What was wrong with it, and where the old one is now."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateReplaced(Event):
+class StateReplaced(Event, level="warning"):
     """The file of decisions could not be used and was replaced; decisions may have to be repeated."""
 
-    name: ClassVar[str] = "state_replaced"
-    level: ClassVar[Level] = "warning"
-
     file: str
     """The name of the file."""
     reason: str
     """What was wrong with it, and where the old one is now."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillPackLoaded(Event):
     """A pack was scanned (R154)."""
-
-    name: ClassVar[str] = "skill_pack_loaded"
 
     pack_name: str
     """Its name."""
@@ -262,21 +224,15 @@ class SkillPackLoaded(Event):
     """How many of them are new or changed since the last scan."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillDirectoryRendered(Event):
     """The directory of skills was included in the instructions of a session (R155)."""
-
-    name: ClassVar[str] = "skill_directory_rendered"
 
     count: int
     """How many skills it names."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillsRetrieved(Event):
     """Skills were selected for a task (R156)."""
-
-    name: ClassVar[str] = "skills_retrieved"
 
     skill_count: int
     """How many fit."""
@@ -290,11 +246,8 @@ class SkillsRetrieved(Event):
     """Always false: toolcrib calls no model."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillSearchQuery(Event):
     """A search for skills was answered (R157)."""
-
-    name: ClassVar[str] = "skill_search_query"
 
     query: str
     """The text that was searched for; `[denied]` replaces names of tools that the caller may not use."""
@@ -306,11 +259,8 @@ class SkillSearchQuery(Event):
     """How many skills were found."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillGet(Event):
     """Skills were requested by name (R158)."""
-
-    name: ClassVar[str] = "skill_get"
 
     names: Sequence[str]
     """Those that were found."""
@@ -322,11 +272,8 @@ class SkillGet(Event):
     """Tokens of the returned text, estimated."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillOutcome(Event):
     """An outcome of a skill was reported."""
-
-    name: ClassVar[str] = "skill_outcome"
 
     skill_name: str
     """Its name."""
@@ -336,11 +283,8 @@ class SkillOutcome(Event):
     """The note in the report; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillActivated(Event):
     """A skill became active: its text was returned, or it was activated without it."""
-
-    name: ClassVar[str] = "skill_activated"
 
     skill_name: str
     """Its name."""
@@ -348,11 +292,8 @@ class SkillActivated(Event):
     """How many tools it names that the caller may use."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillDeactivated(Event):
     """A skill is no longer active, and tools that only it made available are unavailable."""
-
-    name: ClassVar[str] = "skill_deactivated"
 
     skill_name: str
     """Its name."""
@@ -360,11 +301,8 @@ class SkillDeactivated(Event):
     """`explicit`: it was deactivated. `exclusive`: another skill replaced all."""
 
 
-@dataclass(frozen=True, slots=True)
 class SkillList(Event):
     """A page of the list of skills was returned (R159)."""
-
-    name: ClassVar[str] = "skill_list"
 
     filters: Mapping[str, object]
     """The filter of the list."""

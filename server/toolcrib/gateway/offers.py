@@ -21,7 +21,7 @@ from toolcrib.catalog.offers import KINDS, Offer, OffersChange, PermittedOffers
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.offers import Listener
-from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
+from toolcrib.events.kinds import ServerRequest, ServerRequestDenied
 from toolcrib.events.log import elapsed_ms
 from toolcrib.gateway.offline import Offline
 from toolcrib.policy.requests import Request
@@ -250,7 +250,7 @@ class OfferUseCases:
             raise Unavailable(asked.server, told, detail=error.detail) from None
         finally:
             self._events.emit(
-                ServerAsked(
+                ServerRequest(
                     server=asked.server, method=asked.method, target=asked.target, ok=bool(sizes), bytes=sum(sizes)
                 ),
                 session=session.label,

@@ -50,7 +50,7 @@ from toolcrib.events.kinds import (
     NotRunReason,
     ToolActivated,
     ToolActivationDenied,
-    ToolCalled,
+    ToolCall,
     ToolCallNotRun,
     ToolSearchQuery,
 )
@@ -139,7 +139,7 @@ class ToolReports:
         if ok and asked:
             self._learning.record_call(session, name, asked)
         origin = session.history.origin(name)
-        called = ToolCalled(tool_name=name, ok=ok, bytes=size, search=origin.search, rank=origin.rank)
+        called = ToolCall(tool_name=name, ok=ok, bytes=size, search=origin.search, rank=origin.rank)
         self._events.emit(called, session=session.label, duration_ms=duration_ms)
 
 
