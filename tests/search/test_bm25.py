@@ -80,6 +80,12 @@ def test_a_word_that_most_documents_have_in_a_field_counts_for_nothing_there():
     assert not ranked.scores({"other": 1.0})
 
 
+def test_a_word_that_most_names_have_is_no_part_of_a_name():
+    named = [(f"same name{number}", "text") for number in range(30)]
+    ranked = bm25_of(named, str, [Field(1, 0.5, common=0.4), Field(1, 0.5)])
+    assert list(ranked.name(7)) == ["name7"]
+
+
 def test_in_a_few_documents_no_word_is_common():
     ranked = bm25_of([("a", "same"), ("b", "same")], str, [Field(1, 0.5), Field(1, 0.5, common=0.4)])
     assert set(ranked.scores({"same": 1.0})) == {0, 1}

@@ -7,7 +7,7 @@ from plain_texts import bm25_of
 
 from toolcrib.search.english import stem
 from toolcrib.search.query import read_verbs
-from toolcrib.search.ranking import NO_EVIDENCE, Evidence, Field, Ranked, Relevance
+from toolcrib.search.ranking import NO_EVIDENCE, Evidence, Field, Ranked, Relevance, boosted
 
 FIELDS = (Field(1, 0), Field(1, 0))
 """A name and a text, alike, of which length does not count."""
@@ -316,6 +316,7 @@ class TestEvidence:
         shelf = Shelf(*texts("paint wall", "recommend wall", "cut wood"))
         assert shelf.rank("recommend paint zzz").evidence.words == alike(0.5)
         assert shelf.rank("recommend suggestions").evidence.words == alike(0.5)
+        assert shelf.rank("recommend zzz").evidence.words == 0
 
     def test_the_coverage_is_the_share_of_the_query_that_the_first_has(self):
         shelf = Shelf(*texts("paint wall", "cut wood"))
@@ -410,3 +411,33 @@ class TestParts:
         assert 5 in shelf.numbers(asked)[:3]
         in_one = asked.replace(", then", " and")
         assert shelf.relevances(asked)[5] > shelf.relevances(in_one)[5]
+
+
+class TestLessons:
+    """What use has taught, in a ranking that stands."""
+
+    SAID = Evidence(level=0.6, coverage=0.9, gap=0.1, words=0.5)
+
+    def boosted(self, matches: Mapping[int, float], **lessons: Mapping[int, float]) -> Ranked:
+        evidence = self.SAID if matches else NO_EVIDENCE
+        return boosted(Ranked(tuple(matches.items()), evidence), lessons, {"paint": 3.0, "wall": 1.0}.__getitem__)
+
+    def test_a_document_gains_four_tenths_of_the_best_for_as_much_of_the_query_as_was_taught_for_it(self):
+        ranked = self.boosted({0: 20.0, 1: 10.0, 2: 8.0}, paint={1: 0.5}, wall={1: 0.8, 2: 0.9})
+        share = (0.5 * 3 + 0.8 * 1) / 4
+        assert ranked.matches == ((0, 20), (1, alike(10 + 0.4 * share * 20)), (2, 8))
+        assert ranked.evidence == self.SAID
+
+    def test_what_was_taught_for_less_than_three_tenths_of_it_is_as_it_was(self):
+        before = {0: 20.0, 1: 19.0}
+        assert self.boosted(before, paint={}, wall={1: 0.99}).matches == tuple(before.items())
+        assert self.boosted(before, paint={1: 0.4}, wall={}).matches[0] == (1, alike(19 + 0.4 * 0.3 * 20))
+
+    def test_what_the_texts_say_speaks_for_no_other_document_that_comes_first(self):
+        ranked = self.boosted({0: 20.0, 1: 19.0}, paint={1: 0.9})
+        assert [number for number, _ in ranked.matches] == [1, 0]
+        assert ranked.evidence == Evidence(level=0, coverage=0, gap=0, words=0.5)
+
+    def test_where_no_text_matches_what_was_taught_is_found_without_evidence(self):
+        ranked = self.boosted({}, paint={5: 0.5, 4: 0.5})
+        assert ranked == Ranked(((4, 0.2), (5, 0.2)), NO_EVIDENCE)
