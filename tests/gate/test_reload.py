@@ -371,3 +371,19 @@ async def test_a_catalog_that_grows_old_in_a_running_process_is_listed_anew(tmp_
         await until(lambda: bool(w.gateway.tools.indexer.current().get("git__blame")))
         assert await client.found("blame") == ["git__blame"]
         assert looks[0] == 3600
+
+
+async def test_what_a_server_above_refuses_changes_nothing_and_is_closed_again(tmp_path):
+    async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
+        refused = []
+
+        async def refuse(generation: Any) -> Any:
+            refused.append(generation)
+            raise StoreError("there is no room for it")
+
+        w.gateway.prepare_reload = refuse
+        before = w.gateway.generation
+        assert "no room" in (await w.reload(DENIED)).failure
+        assert w.gateway.generation is before
+        await until(lambda: all(each.offline.stores["tool_cache.db"]._closed for each in refused))
+        assert not (await client.tool_call("git__status")).get("isError")

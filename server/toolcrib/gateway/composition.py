@@ -1,4 +1,4 @@
-"""Composes a gateway from a config and a runtime, without a transport or a protocol (ADR 57).
+"""Composes a gateway from a config and a runtime, without a transport or a protocol (ADR 58).
 
     async with open_gateway(settings, Runtime()) as gateway:
         answer = await gateway.tools.search_tools(session, SearchRequest("create issue"), "signature")
