@@ -1,4 +1,4 @@
-"""Modules without a domain: text, patterns, names, JSON values, pages."""
+"""What every package may use: text, patterns, names, JSON, pages, redaction, errors and shared values."""
 
 PUBLIC = (
     "cache",

@@ -1,4 +1,4 @@
-"""Memoized results of a pure function over short texts."""
+"""LRU caches that several threads share, and memoized functions of short texts."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -16,7 +16,7 @@ _OWNERS_MAX = 1000
 
 
 class Recent(Generic[_Key, _Value]):
-    """The most recently used values by key, at most ``most``. Safe to use from several threads."""
+    """An LRU cache of at most ``most`` values. Safe to use from several threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -81,7 +81,7 @@ class Recent(Generic[_Key, _Value]):
 
 
 class RecentOfEach(Generic[_Owner, _Key, _Value]):
-    """The ``most`` recently used values of each owner: one owner's values do not evict those of others."""
+    """An LRU cache of ``most`` values for each owner: one owner's values do not evict those of others."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -96,12 +96,11 @@ class RecentOfEach(Generic[_Owner, _Key, _Value]):
 
 
 class RecentBy(Generic[_Owner, _Key, _Value]):
-    """Values derived from an owner: for each the ``most`` recent ones, dropped together with it."""
+    """An LRU cache of ``most`` values derived from each owner, freed together with it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # Weak, because an owner is freed with its catalog and permissions: values derived from it must not keep it
-        # alive.
+        # Weak: an owner is freed with its catalog and permissions, which values derived from it must not prevent.
         self._recent: WeakKeyDictionary[_Owner, Recent[_Key, _Value]] = WeakKeyDictionary()
 
     def __getitem__(self, owner: _Owner) -> Recent[_Key, _Value]:

@@ -1,7 +1,7 @@
-"""Parses large JSON in small steps, so that the event loop keeps running.
+"""Guards JSON from outside: counts its values, replaces lone surrogates, and decodes it in steps.
 
-The C decoder holds the interpreter lock for a whole document, in a worker thread too: 26 MB in one call stop
-everything else for 0.4 s.
+The C decoder holds the interpreter lock for a whole document, in a worker thread too: 26 MB in one call stop everything
+else for 0.4 s, hence the steps.
 """
 
 import gc
@@ -80,22 +80,24 @@ _ESCAPE = re.compile(
 )
 
 
-def carried(value: T) -> T:
-    """Return a JSON value that the SDK can send: unchanged, unless a string or key has a lone surrogate.
+def without_lone_surrogates(value: T) -> T:
+    """Return a JSON value that the SDK can send: the same object, unless a string or key has a lone surrogate.
+
+    JSON may escape half of a UTF-16 pair (RFC 8259, section 8.2), which no UTF-8 text can contain.
 
     Raises:
         ValueError: it is nested too deeply.
 
     """
-    if _is_sent_as_it_is(value):
+    if _is_encodable(value):
         return value
-    mended = json.loads(whole(json.dumps(value, ensure_ascii=False)))
-    if not _is_sent_as_it_is(mended):
+    mended = json.loads(replace_lone_surrogates(json.dumps(value, ensure_ascii=False)))
+    if not _is_encodable(mended):
         raise ValueError("it is nested too deeply to be sent over HTTP")
     return mended
 
 
-def _is_sent_as_it_is(value: Any) -> bool:
+def _is_encodable(value: Any) -> bool:
     try:
         to_json(value, inf_nan_mode="null")
     except (PydanticSerializationError, UnicodeEncodeError):
@@ -103,12 +105,12 @@ def _is_sent_as_it_is(value: Any) -> bool:
     return True
 
 
-def whole(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Return ``text`` with U+FFFD for each lone surrogate."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-class WholeCharacters:
+class LoneSurrogateFilter:
     """Filters a body of JSON, or of events with JSON, chunk by chunk. Its length does not change."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Untyped JSON looked at safely: as an object, as a list, level by level."""
+"""Reads untyped JSON safely: as an object or array, level by level, and by its size."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Names looked up in any case and with any separator, whole or by their beginning."""
+"""Names of tools: public names, the spellings that callers use, and lookups by spelling or prefix."""
 
 import re
 from bisect import bisect_left

@@ -1,4 +1,7 @@
-"""Pages of a sorted list: opaque cursors that hold the place, not a count, so that changes do not shift pages."""
+"""Pages of a sorted list, with opaque cursors.
+
+A cursor has the key of the last item instead of a count, so that changes of the list do not shift pages.
+"""
 
 import base64
 import binascii
@@ -42,9 +45,8 @@ def place_of(cursor: str, parts: int | None = None) -> tuple[str, ...]:
     """
     try:
         raw = base64.b64decode(cursor[:_CURSOR_MAX] + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place: Any = json.loads(
-            raw.decode()
-        )  # decoded explicitly: detecting the encoding of bytes would import further modules
+        # Decoded here: json.loads() would import further modules to detect the encoding of bytes.
+        place: Any = json.loads(raw.decode())
     except (ValueError, binascii.Error, RecursionError):
         place = None
     found = cast("list[Any]", place) if isinstance(place, list) else []

@@ -1,4 +1,4 @@
-"""The only module that compiles expressions of a model or a schema: RE2, bounded in size and time.
+"""Compiles the regular expressions of models and schemas with RE2, bounded in size and time; no other module does.
 
 Python's ``re`` can be hung by a pattern of ten characters, and holds the interpreter lock while it hangs.
 """

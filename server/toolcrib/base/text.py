@@ -1,4 +1,4 @@
-"""Untrusted text made safe and searchable: words of identifiers, sanitising, truncation."""
+"""Makes untrusted text safe and searchable: splits it into words, sanitises and truncates it, and matches globs."""
 
 import fnmatch
 import re

@@ -1,4 +1,4 @@
-"""(server, URI) to public URI and back, the URIs inside results, and which template a URI may be of."""
+"""Maps the URI of a server to a public URI and back, also inside results, and matches URIs with templates."""
 
 import re
 from collections.abc import Sequence

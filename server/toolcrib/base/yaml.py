@@ -1,6 +1,6 @@
-"""The positions of values in a YAML text.
+"""Parses YAML within bounds, and finds the positions of values in its text.
 
-Parse and bound a text with ``yaml`` first.
+Only a text that was parsed, and thereby found to be within bounds, may be searched for positions.
 """
 
 import re

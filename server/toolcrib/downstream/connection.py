@@ -13,7 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
 from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed, StoreError
-from toolcrib.base.json_decoding import carried, collector_paused
+from toolcrib.base.json_decoding import collector_paused, without_lone_surrogates
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
@@ -468,7 +468,7 @@ class Connection:
         if call is not None:
             call.is_sent = True
         try:
-            params = carried(params) if self._streams.http else params
+            params = without_lone_surrogates(params) if self._streams.http else params
             return await self._channel.send_raw_request(method, params, options)
         except MCPError as error:
             if is_undelivered(error) or is_end(error):

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from toolcrib.auth.challenges import Challenge, challenge_of
 from toolcrib.base.errors import LoginFailed
-from toolcrib.base.json_decoding import ValueCount, WholeCharacters
+from toolcrib.base.json_decoding import LoneSurrogateFilter, ValueCount
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
@@ -226,7 +226,7 @@ class _Body(httpx2.AsyncByteStream):
         self._values = ValueCount()
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        characters = WholeCharacters()
+        characters = LoneSurrogateFilter()
         self._chunks = aiter(self._stream)
         async for chunk in self._chunks:
             self._check(chunk)

@@ -18,7 +18,7 @@ from mcp import MCPError
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import DownstreamError
-from toolcrib.base.json_decoding import whole
+from toolcrib.base.json_decoding import replace_lone_surrogates
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
@@ -94,7 +94,7 @@ class ProgressRelay:
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass one report on, or leave it to whoever is still passing on the one before."""
         self._deadline.restart()
-        self._latest = progress, total, message and whole(message)
+        self._latest = progress, total, message and replace_lone_surrogates(message)
         if self._drained is not None:
             return
         self._drained = anyio.Event()

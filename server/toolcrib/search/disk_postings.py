@@ -1,4 +1,4 @@
-"""Postings that are kept in a file: those of the rarest words are read, and what has them is scored as in memory."""
+"""Postings in a file: reads those of the rarest words, and scores the documents that contain them as in memory."""
 
 from array import array
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""What a search needs to know of the documents that it searches, as protocols for the kinds of documents."""
+"""Documents, requests and results of a search, with pattern matching, scores, confidence and notes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Search among documents: by name, by the beginning of a name, by words and meaning, by pattern."""
+"""Searches documents: by name, by name prefix, by words and vectors, and by pattern."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Which documents have each stem, in which field and how often: made of what is known of others, by what differs."""
+"""An inverted index in memory, derived from an earlier one by the documents that differ (ADR 53)."""
 
 from array import array
 from bisect import bisect_left

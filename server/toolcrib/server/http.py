@@ -24,7 +24,7 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 
 from toolcrib.base.errors import StartRefused
-from toolcrib.base.json_decoding import carried, whole
+from toolcrib.base.json_decoding import replace_lone_surrogates, without_lone_surrogates
 from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
 from toolcrib.jsonrpc.rate_limit import PaceBounds
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
@@ -122,10 +122,10 @@ async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Make an answer sendable by the SDK: one on which it fails would never arrive, although a tool has run."""
     try:
         result = await call_next(ctx)
-        return carried(result) if isinstance(result, dict) else result
+        return without_lone_surrogates(result) if isinstance(result, dict) else result
     except MCPError as error:
         told = error.error
-        raise MCPError(told.code, whole(told.message), carried(told.data)) from None
+        raise MCPError(told.code, replace_lone_surrogates(told.message), without_lone_surrogates(told.data)) from None
     except ValidationError:  # the request is invalid and nothing was done: the SDK answers
         raise
     except ValueError as error:

@@ -16,7 +16,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.base.cache import Recent, RecentOfEach
-from toolcrib.base.json_decoding import carried
+from toolcrib.base.json_decoding import without_lone_surrogates
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
@@ -383,7 +383,7 @@ class _ClientRequest(Request):
 
     def _sent(self, params: JsonObject) -> JsonObject:
         """Return params in a form that the transport of the request can send."""
-        return params if self._context.request is None else carried(params)
+        return params if self._context.request is None else without_lone_surrogates(params)
 
     async def notify_tools_changed(self) -> None:
         # On the request's own channel: over HTTP a client need not keep the standalone stream open.

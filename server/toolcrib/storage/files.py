@@ -1,4 +1,4 @@
-"""A database file and its companions as files: made private, moved aside, removed; one process at a time."""
+"""Makes a database file and its companions private, moves them aside and removes them, one process at a time."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""A full-text table beside a table of rows: created, kept in sync by triggers, and optimized."""
+"""Creates and optimizes a full-text table (FTS5) that triggers keep in sync with a table of rows."""
 
 import sqlite3
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How a database file is opened: checked, moved aside where it is damaged or foreign, migrated forward.
+"""Opens a database file: checks it, moves a damaged or foreign one aside, and migrates an older one.
 
 If no file can be written, a copy in memory is used instead.
 """

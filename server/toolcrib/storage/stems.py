@@ -1,4 +1,4 @@
-"""The stems of rows in a file: filled when rows have changed, and read in one transaction at a time."""
+"""An inverted index in a database file: updated after rows have changed, and read in one transaction at a time."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""An open database file: written by one connection, read by as many as needed, from any thread."""
+"""An open database file: one connection writes, as many as needed read, from any thread."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""The vectors of texts on disk, so that no text is encoded twice."""
+"""Stores the vectors of texts on disk, so that no text is encoded twice."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
