@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
 MAP = ROOT / "docs" / "architecture.md"
+WORKS = ROOT / "docs" / "how-it-works.md"
 
 LAYERS = (
     *("cli", "server", "gateway", "skills", "catalog", "downstream", "policy", "auth"),
@@ -261,7 +262,7 @@ def test_the_map_in_the_docs_names_every_package_and_only_files_that_are_there()
     text = MAP.read_text(encoding="utf-8")
     rooms = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
     assert tuple(rooms) == LAYERS
-    named = re.findall(r"`([\w/]+\.py)`", text)
+    named = [name for page in (MAP, WORKS) for name in re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8"))]
     missing = [name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()]
     assert named
     assert not missing, report(missing)
