@@ -23,7 +23,7 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
@@ -139,7 +139,7 @@ async def fleet_of(
     """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
     bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
     watched = Watched()
-    surroundings = Surroundings(
+    dependencies = DownstreamDependencies(
         bounds,
         open_streams,
         watched.listed,
@@ -150,7 +150,7 @@ async def fleet_of(
         SuspendedCalls(bounds),
     )
     with anyio.fail_after(TEST_S):
-        async with open_fleet({server.key: server for server in servers}, eras or {}, surroundings) as watched.fleet:
+        async with open_fleet({server.key: server for server in servers}, eras or {}, dependencies) as watched.fleet:
             yield watched
 
 

@@ -38,7 +38,7 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
 
 
 def found() -> set[int]:
-    return {process.pid for process in Descendants.of(SERVER).found}
+    return {process.pid for process in Descendants.find(SERVER).found}
 
 
 def test_they_are_those_of_all_generations(tell: Tell):
@@ -116,14 +116,14 @@ def process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_they_are_killed(process: subprocess.Popen[bytes]):
-    it, _ = descendants._look(process.pid)
+    it, _ = descendants._identify(process.pid)
     assert it is not None
     Descendants((it,)).kill()
     assert process.wait() == -signal.SIGKILL
 
 
 def test_whoever_has_the_number_of_one_by_then_is_not_killed(process: subprocess.Popen[bytes]):
-    it, _ = descendants._look(process.pid)
+    it, _ = descendants._identify(process.pid)
     assert it is not None
     Descendants((it._replace(began=it.began - 1),)).kill()
     process.terminate()

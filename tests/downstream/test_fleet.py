@@ -10,7 +10,7 @@ import pytest
 from downstream.fleets import Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
-from toolcrib.downstream.fleet import Due, failed
+from toolcrib.downstream.fleet import StartPlan, failed
 from toolcrib.downstream.states import State
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def test_servers_are_known_by_their_keys(tmp_path: Path):
 async def test_only_so_many_servers_start_at_a_time_in_the_background(tmp_path: Path, most: int):
     fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.1}) for number in range(5)]
     async with fleet_of(*map(settings_of, fakes), parallel_starts=most) as it:
-        it.fleet.begin(Due([fake.name for fake in fakes[:3]], [fake.name for fake in fakes[3:]]))
+        it.fleet.begin(StartPlan([fake.name for fake in fakes[:3]], [fake.name for fake in fakes[3:]]))
         await until(lambda: len(it.lists) == 5)
         assert it.starting_most == most
         assert {name for name, _, _ in it.lists[: 3 - most + 1]} <= {fake.name for fake in fakes[:3]}
@@ -42,7 +42,7 @@ async def test_only_so_many_servers_start_at_a_time_in_the_background(tmp_path: 
 async def test_a_first_listing_is_waited_for_a_later_one_is_not(tmp_path: Path):
     new, stale = FakeServer(tmp_path, "new"), FakeServer(tmp_path, "stale", hang_at="list")
     async with fleet_of(settings_of(new), settings_of(stale)) as it:
-        it.fleet.begin(Due(["new"], ["stale"]))
+        it.fleet.begin(StartPlan(["new"], ["stale"]))
         assert it.fleet.listing_first == ["new"]
         await it.fleet.first_listing(["stale", "nobody"])
         await it.fleet.first_listing(["new"])
@@ -53,7 +53,7 @@ async def test_a_first_listing_is_waited_for_a_later_one_is_not(tmp_path: Path):
 async def test_a_first_listing_that_fails_is_not_waited_for_longer(tmp_path: Path):
     bad = FakeServer(tmp_path, "bad", exit_at="spawn")
     async with fleet_of(settings_of(bad)) as it:
-        it.fleet.begin(Due(["bad"], []))
+        it.fleet.begin(StartPlan(["bad"], []))
         await it.fleet.first_listing(["bad"])
         assert list(failed(it.fleet.statuses())) == ["bad"]
         assert "it exited with status 3" in failed(it.fleet.statuses())["bad"]
@@ -63,7 +63,7 @@ async def test_listing_all_lists_every_server_once_and_tells_what_became_of_each
     new, known = FakeServer(tmp_path, "new"), FakeServer(tmp_path, "known")
     bad = FakeServer(tmp_path, "bad", exit_at="spawn")
     async with fleet_of(*map(settings_of, (new, known, bad))) as it:
-        it.fleet.begin(Due(["new"], []))
+        it.fleet.begin(StartPlan(["new"], []))
         statuses = await it.fleet.list_all()
         assert sorted(name for name, _, _ in it.lists) == ["known", "new"]
         assert statuses["bad"].state is State.FAILED
@@ -78,7 +78,7 @@ async def test_servers_that_hang_do_not_keep_the_others_waiting(tmp_path: Path, 
     hanging = [FakeServer(tmp_path, f"hangs{number}", hang_at="list") for number in range(3)]
     good = FakeServer(tmp_path, "good")
     async with fleet_of(*map(settings_of, (*hanging, good)), parallel_starts=2) as it:
-        it.fleet.begin(Due([fake.name for fake in (*hanging, good)], []))
+        it.fleet.begin(StartPlan([fake.name for fake in (*hanging, good)], []))
         await it.fleet.first_listing(["good"])
         assert [name for name, _, _ in it.lists] == ["good"]
         assert it.fleet.listing_first == [fake.name for fake in hanging]
@@ -87,7 +87,7 @@ async def test_servers_that_hang_do_not_keep_the_others_waiting(tmp_path: Path, 
 async def test_a_server_that_somebody_waits_for_is_started_before_the_others(tmp_path: Path):
     fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.05}) for number in range(4)]
     async with fleet_of(*map(settings_of, fakes), parallel_starts=1) as it:
-        it.fleet.begin(Due([fake.name for fake in fakes], []))
+        it.fleet.begin(StartPlan([fake.name for fake in fakes], []))
         await it.is_in(State.STARTING, "fake0")
         it.fleet.prefer(["fake3"])
         await until(lambda: len(it.lists) == 4)
@@ -98,7 +98,7 @@ async def test_the_very_first_start_may_take_longer_than_later_ones(tmp_path: Pa
     slow = FakeServer(tmp_path, "slow", slow_s={"initialize": 0.6}, eras=["legacy"])
     options = {"connect_timeout_s": 0.2, "protocol": "legacy"}
     async with fleet_of(settings_of(slow, **options), first_start_timeout_s=20) as it:
-        it.fleet.begin(Due(["slow"], []))
+        it.fleet.begin(StartPlan(["slow"], []))
         await it.fleet.first_listing(["slow"])
         assert [name for name, _, _ in it.lists] == ["slow"]
         await it.is_in(State.SLEEPING, "slow")
@@ -110,7 +110,7 @@ async def test_a_first_start_that_takes_too_long_says_which_limit_it_met(tmp_pat
     slow = FakeServer(tmp_path, "slow", hang_at="initialize", eras=["legacy"])
     options = {"connect_timeout_s": 0.1, "protocol": "legacy"}
     async with fleet_of(settings_of(slow, **options), first_start_timeout_s=0.3) as it:
-        it.fleet.begin(Due(["slow"], []))
+        it.fleet.begin(StartPlan(["slow"], []))
         await it.fleet.first_listing(["slow"])
         assert it.reason("slow").startswith("it did not answer within 0.3 s (limits.first_start_timeout_s)")
 
@@ -119,7 +119,7 @@ async def test_a_first_start_that_failed_is_tried_again_by_itself(tmp_path: Path
     monkeypatch.setattr("toolcrib.downstream.fleet._FIRST_RETRIES_S", (0.05, 0.05, 0.05))
     flaky = FakeServer(tmp_path, "flaky", exit_at="list", faulty_starts=2, eras=["legacy"])
     async with fleet_of(settings_of(flaky, protocol="legacy")) as it:
-        it.fleet.begin(Due(["flaky"], []))
+        it.fleet.begin(StartPlan(["flaky"], []))
         await it.fleet.first_listing(["flaky"])
         assert it.lists == []
         await until(lambda: len(it.lists) == 1)
@@ -136,7 +136,7 @@ async def test_who_comes_while_a_failed_server_is_tried_again_for_another_waits_
             await it.fleet.try_again("flaky")
             seen.append(len(it.lists))
 
-        it.fleet.begin(Due(["flaky"], []))
+        it.fleet.begin(StartPlan(["flaky"], []))
         await it.fleet.first_listing(["flaky"])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(try_again)
@@ -154,7 +154,7 @@ async def test_an_eager_server_is_started_at_once_and_again_when_it_dies(
     monkeypatch.setattr("toolcrib.downstream.fleet._KEEP_UP_PAUSE_S", 0.05)
     eager, lazy = FakeServer(tmp_path, "eager"), FakeServer(tmp_path, "lazy")
     async with fleet_of(settings_of(eager, start="eager"), settings_of(lazy)) as it:
-        it.fleet.begin(Due([], []))
+        it.fleet.begin(StartPlan([], []))
         await it.is_in(State.READY, "eager")
         os.kill(eager.starts()[0], signal.SIGKILL)
         await until(lambda: len(eager.starts()) == 2)
@@ -165,7 +165,7 @@ async def test_an_eager_server_is_started_at_once_and_again_when_it_dies(
 async def test_an_eager_server_that_was_never_listed_is_started_once(tmp_path: Path):
     eager = FakeServer(tmp_path, "eager")
     async with fleet_of(settings_of(eager, start="eager", idle_stop_s=0.05), parallel_starts=1) as it:
-        it.fleet.begin(Due(["eager"], []))
+        it.fleet.begin(StartPlan(["eager"], []))
         await it.fleet.first_listing(["eager"])
         await it.is_in(State.READY, "eager")
         await anyio.sleep(0.2)
@@ -177,7 +177,7 @@ async def test_an_eager_server_that_cannot_be_started_is_tried_again(tmp_path: P
     monkeypatch.setattr("toolcrib.downstream.fleet._KEEP_UP_PAUSE_S", 0.05)
     eager = FakeServer(tmp_path, "eager", exit_at="list", faulty_starts=1, eras=["legacy"])
     async with fleet_of(settings_of(eager, start="eager", protocol="legacy")) as it:
-        it.fleet.begin(Due([], []))
+        it.fleet.begin(StartPlan([], []))
         await it.is_in(State.READY, "eager")
         assert it.states_of("eager") == ["starting", "failed", "starting", "ready"]
 

@@ -12,7 +12,7 @@ from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, settings_
 from fakes.menu import FakeServer, tool
 from toolcrib.base.errors import StartFailed, StoreError
 from toolcrib.downstream.connection import Outdated
-from toolcrib.downstream.fleet import Due
+from toolcrib.downstream.fleet import StartPlan
 from toolcrib.downstream.states import State
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +173,7 @@ async def test_an_index_that_cannot_be_written_fails_that_start_only(tmp_path: P
 async def test_a_server_that_is_only_to_be_listed_is_stopped_afterwards(tmp_path: Path):
     fake = FakeServer(tmp_path)
     async with fleet_of(settings_of(fake)) as it:
-        it.fleet.begin(Due(["fake"], []))
+        it.fleet.begin(StartPlan(["fake"], []))
         await it.fleet.first_listing(["fake"])
         await it.is_in(State.SLEEPING)
         await until(lambda: not fake.survivors())
@@ -185,7 +185,7 @@ async def test_a_server_that_is_only_to_be_listed_is_stopped_afterwards(tmp_path
 async def test_a_server_that_somebody_wants_meanwhile_stays(tmp_path: Path):
     fake = FakeServer(tmp_path, slow_s={"list": 0.1})
     async with fleet_of(settings_of(fake)) as it:
-        it.fleet.begin(Due(["fake"], []))
+        it.fleet.begin(StartPlan(["fake"], []))
         await fake.reached("tools/list")
         assert await it.text("fake", "echo") == "{}"
         assert await it.text("fake", "echo") == "{}"
@@ -196,7 +196,7 @@ async def test_a_server_that_somebody_wants_meanwhile_stays(tmp_path: Path):
 async def test_a_call_at_the_moment_when_a_server_goes_to_sleep_is_answered(tmp_path: Path):
     fake = FakeServer(tmp_path)
     async with fleet_of(settings_of(fake)) as it:
-        it.fleet.begin(Due(["fake"], []))
+        it.fleet.begin(StartPlan(["fake"], []))
         await it.fleet.first_listing(["fake"])
         assert await it.text("fake", "echo") == "{}"
     assert len(fake.calls()) == 1

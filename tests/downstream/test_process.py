@@ -146,7 +146,7 @@ async def test_no_descriptors_are_held_for_what_it_has_started(tmp_path: Path):
     async with started(fake_target(fake)) as child:
         await until(lambda: len(fake.survivors()) == 2)
         before = open_descriptors()
-        others = await anyio.to_thread.run_sync(Descendants.of, child.process.pid)
+        others = await anyio.to_thread.run_sync(Descendants.find, child.process.pid)
         assert len(others.found) == 1
         assert open_descriptors() == before
         others.kill()
@@ -270,7 +270,7 @@ async def test_an_error_in_between_ends_it_and_is_passed_on(tmp_path: Path):
 async def test_it_settles_with_its_exit_status_and_its_last_words():
     async with started(python("import sys; print('bad key', file=sys.stderr); sys.exit(7)")) as child:
         await until(lambda: os.read(child.read_fd, 1) == b"")
-        await child.settle()
+        await child.wait_for_exit()
         assert child.exit_status == 7
         assert list(child.stderr) == ["bad key"]
 
@@ -278,7 +278,7 @@ async def test_it_settles_with_its_exit_status_and_its_last_words():
 async def test_settling_does_not_wait_long_for_one_that_lives():
     async with started(target("/bin/cat")) as child:
         watch = Stopwatch()
-        await child.settle()
+        await child.wait_for_exit()
         assert child.exit_status is None
         assert watch.seconds < LATE_S
 

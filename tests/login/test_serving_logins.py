@@ -23,7 +23,7 @@ from toolcrib.base.errors import LoginNeeded, StartFailed
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
 
@@ -58,7 +58,7 @@ async def logged_in(folder: Path, server: Guarded, scopes: list[str] | None = No
 async def fleet_with_logins(folder: Path, server: Guarded, **options: Any) -> AsyncGenerator[Watched]:
     settings, watched = http_settings(server.url, **options), Watched()
     bounds, logins = LimitsSection(), Logins(folder)
-    around = Surroundings(
+    dependencies = DownstreamDependencies(
         bounds,
         partial(open_streams, logins=logins),
         watched.listed,
@@ -70,7 +70,7 @@ async def fleet_with_logins(folder: Path, server: Guarded, **options: Any) -> As
         logins=logins,
     )
     with anyio.fail_after(TEST_S):
-        async with open_fleet({"web": settings}, {}, around) as watched.fleet:
+        async with open_fleet({"web": settings}, {}, dependencies) as watched.fleet:
             yield watched
 
 

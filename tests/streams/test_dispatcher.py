@@ -21,7 +21,7 @@ from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT, jsonrp
 from pydantic import TypeAdapter
 
 from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
-from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.rate_limit import RateBounds
 from toolcrib.jsonrpc.sdk import SessionMessage, StreamDispatcher
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ BOUNDS = PipeBounds(
     line_limit="limits.line",
     values=1_000_000,
     garbage_lines=3,
-    pace=PaceBounds(per_s=1_000_000, flood_s=30),
+    pace=RateBounds(per_s=1_000_000, flood_s=30),
     paces_requests=False,
 )
 
@@ -644,7 +644,7 @@ async def test_a_long_message_of_few_values_passes():
         assert (await peer.receive())["id"] == 1
 
 
-SLOW = replace(BOUNDS, pace=PaceBounds(per_s=200, flood_s=0.5))
+SLOW = replace(BOUNDS, pace=RateBounds(per_s=200, flood_s=0.5))
 
 
 async def feed(peer: Peer, *messages: dict[str, Any]) -> None:
@@ -687,7 +687,7 @@ async def test_what_nobody_asked_for_without_end_is_read_slowly_and_then_no_more
 
 
 async def test_between_what_is_read_slowly_everything_else_gets_through():
-    async with piped(replace(SLOW, pace=PaceBounds(per_s=200, flood_s=30))) as peer, anyio.create_task_group() as tasks:
+    async with piped(replace(SLOW, pace=RateBounds(per_s=200, flood_s=30))) as peer, anyio.create_task_group() as tasks:
         peer.handlers["ping"] = await says({})
         noise = [{"method": "notifications/message", "params": {}}] * 49
         tasks.start_soon(feed, peer, {"id": 1, "method": "ping"}, *noise)

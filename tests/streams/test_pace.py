@@ -7,18 +7,18 @@ import anyio
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
-from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds, PacedStream
+from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimitedStream, RateLimiter
 from toolcrib.jsonrpc.sdk import SessionMessage
 
 pytestmark = pytest.mark.anyio
-BOUNDS = PaceBounds(per_s=100, flood_s=10)
+BOUNDS = RateBounds(per_s=100, flood_s=10)
 
 
 @dataclass
 class Peer:
     """Somebody who sends one message after the other, and waits as long as he is told to."""
 
-    pace: Pace
+    pace: RateLimiter
     now: float = 1000.0
 
     def send(self, number: int, each_s: float = 0) -> float:
@@ -31,8 +31,8 @@ class Peer:
         return held_up
 
 
-def peer(bounds: PaceBounds = BOUNDS) -> Peer:
-    made = Peer(Pace(bounds, lambda: made.now))
+def peer(bounds: RateBounds = BOUNDS) -> Peer:
+    made = Peer(RateLimiter(bounds, lambda: made.now))
     return made
 
 
@@ -86,7 +86,7 @@ async def test_a_stream_is_slowed_by_its_notifications_alone_and_ends_with_the_r
     for item in (*[answer] * 300, ValueError(), *[report] * 300, *[note] * 300):
         await send.send(item)
     with anyio.fail_after(30):
-        async with send, PacedStream(receive, PaceBounds(per_s=100, flood_s=0.2)) as paced:
+        async with send, RateLimitedStream(receive, RateBounds(per_s=100, flood_s=0.2)) as paced:
             began = anyio.current_time()
             got = [await paced.receive() for _ in range(301 + 300 + 100)]
             assert anyio.current_time() - began < 1

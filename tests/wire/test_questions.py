@@ -285,7 +285,7 @@ async def test_progress_of_a_parked_call_reaches_the_request_that_waits_for_it(t
 
 
 def parking(w: Any) -> Any:
-    return w.gateway.tools.fleet._around.suspended_calls
+    return w.gateway.tools.fleet._dependencies.suspended_calls
 
 
 async def test_an_answer_that_is_missing_is_asked_for_again(tmp_path):

@@ -100,7 +100,7 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict
         failures = failed(fleet.statuses())
         counted = [tool.server for tool in gateway.tools.indexer.current().tools]
         for key in settings.servers:
-            failed_why, needs_login = failures.get(key, ""), fleet.now().needs_login(key)
+            failed_why, needs_login = failures.get(key, ""), fleet.snapshot().needs_login(key)
             tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failed_why, needs_login)
         tasks.cancel_scope.cancel()
     return tried

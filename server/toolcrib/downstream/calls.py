@@ -304,7 +304,7 @@ class Calls:
     async def _check(self, connection: Connection, call: Call) -> None:
         """Refuse a request that the server would misinterpret."""
         if call.fingerprint is not None:
-            await self._parts.live_list.settle(connection)
+            await self._parts.live_list.catch_up(connection)
             if self._parts.live_list.tools.get(call.target) != call.fingerprint:
                 raise Outdated
         if call.is_retry and connection.era == "legacy":

@@ -454,7 +454,7 @@ class Connection:
         self._log_level = level
         await self._request("logging/setLevel", {"level": level}, {})
 
-    async def tell(self, method: str) -> None:
+    async def notify(self, method: str) -> None:
         """Forward a client's notification to a server of the handshake era."""
         if self.era == "legacy":
             await self._channel.notify(method, None)
@@ -581,7 +581,7 @@ _RELIST_SHARE = 2
 LiveTools = Mapping[str, str]
 """The tools of a live connection's own list: name to fingerprint of the record made of it."""
 
-TakeIn = Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
+IngestList = Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
 """Gets a server's raw tool list and era."""
 
 
@@ -591,12 +591,12 @@ class LiveList:
     ``tools`` are those of the last list, empty before there was one. ``era`` is what the server spoke then.
     """
 
-    def __init__(self, settings: ServerSettings, take_in: TakeIn, pages: int, era: Era | None) -> None:
+    def __init__(self, settings: ServerSettings, ingest: IngestList, pages: int, era: Era | None) -> None:
         self.tools: LiveTools = {}
         self.era: Era | None = era
-        self._settings, self._take_in, self._pages = settings, take_in, pages
+        self._settings, self._ingest, self._pages = settings, ingest, pages
         self._clean = settings.redactor.clean
-        self._reading, self._settling = anyio.Lock(), anyio.Lock()
+        self._reading, self._catching_up = anyio.Lock(), anyio.Lock()
 
     async def read(self, connection: Connection) -> None:
         """Read the list and have it taken in. The caller bounds the time."""
@@ -605,7 +605,7 @@ class LiveList:
             changes = connection.announcements.changes
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
-                self.tools = await self._take_in(
+                self.tools = await self._ingest(
                     self._settings, await connection.list_tools(pages=self._pages), connection.era
                 )
             connection.changes_listed = changes
@@ -628,7 +628,7 @@ class LiveList:
             reason = self._clean(reason_of(error))
             raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
 
-    async def settle(self, connection: Connection) -> None:
+    async def catch_up(self, connection: Connection) -> None:
         """Have ``tools`` be the list that the server last announced, so that what runs is what was listed.
 
         Raises:
@@ -641,7 +641,7 @@ class LiveList:
         with anyio.move_on_after(_RELIST_SHARE * timeout_s):
             while not connection.is_listed:
                 # Calls that wait together share one reading, hence the second look inside.
-                async with self._settling:
+                async with self._catching_up:
                     if not connection.is_listed:
                         await self._read_for_call(connection)
             return

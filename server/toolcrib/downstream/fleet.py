@@ -13,7 +13,7 @@ from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
-from toolcrib.downstream.lifecycle import Downstream, Surroundings
+from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
 from toolcrib.policy.sessions import Session
@@ -65,7 +65,7 @@ _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class StartPlan:
     """The initial state of a fleet. Servers in ``unlisted`` were never listed, of those in ``stale`` something is old.
 
     Those that are ``silent`` gave no answer at an earlier start. Those that are ``closed`` are of use to nobody, and
@@ -85,50 +85,58 @@ class Fleet:
     """
 
     def __init__(
-        self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings, tasks: TaskGroup
+        self,
+        servers: Mapping[str, ServerSettings],
+        eras: Mapping[str, Era],
+        dependencies: DownstreamDependencies,
+        tasks: TaskGroup,
     ) -> None:
-        self._around, self._tasks = around, tasks
-        self._scoped_around = self._beside(around)
-        self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
+        self._dependencies, self._tasks = dependencies, tasks
+        self._scoped_dependencies = self._for_scoped(dependencies)
+        self._servers = {
+            key: Downstream(settings, eras.get(key), dependencies, tasks) for key, settings in servers.items()
+        }
         self._kept_up: dict[str, Downstream] = {}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
         self._silent = self._closed = frozenset[str]()
         self._begun: list[str] = []
-        self._starts = StartQueue(around.limits.parallel_starts)
+        self._starts = StartQueue(dependencies.limits.parallel_starts)
 
-    def change(self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings) -> None:
+    def change(
+        self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], dependencies: DownstreamDependencies
+    ) -> None:
         """Switch to these servers. One with an unchanged entry keeps its process.
 
         Another one is left as soon as the calls under way have ended. :meth:`begin` is to follow.
         """
-        self._around, self._scoped_around = around, self._beside(around)
-        self._starts = StartQueue(around.limits.parallel_starts)
+        self._dependencies, self._scoped_dependencies = dependencies, self._for_scoped(dependencies)
+        self._starts = StartQueue(dependencies.limits.parallel_starts)
         before, scoped = self._servers, self._scoped
         kept = {key for key, server in before.items() if key in servers and server.settings.is_run_as(servers[key])}
         self._servers = {
-            key: before[key] if key in kept else Downstream(settings, eras.get(key), around, self._tasks)
+            key: before[key] if key in kept else Downstream(settings, eras.get(key), dependencies, self._tasks)
             for key, settings in servers.items()
         }
         self._scoped = {key: scoped[key] if key in kept else {} for key in servers}
         for key, server in before.items():
             for each in (server, *scoped[key].values()):
                 if key in kept:
-                    each.change(around if each is server else self._scoped_around)
+                    each.change(dependencies if each is server else self._scoped_dependencies)
                 else:
                     each.leave()
         for key in self._first_listing.keys() - kept:
             self._first_listing.pop(key).set()
 
-    def _beside(self, around: Surroundings) -> Surroundings:
-        """Return the environment of a connection that is not shared by all."""
+    def _for_scoped(self, dependencies: DownstreamDependencies) -> DownstreamDependencies:
+        """Return the dependencies of a connection that only some callers share."""
         # The connections of the only client list what is listed, which may depend on what it can do.
-        listed = around.listed if around.isolation.one_client else self._compare
-        elsewhere = around.offers
-        if around.offers.kinds and not around.isolation.one_client:
+        ingest = dependencies.ingest if dependencies.isolation.one_client else self._compare
+        elsewhere = dependencies.offers
+        if dependencies.offers.kinds and not dependencies.isolation.one_client:
             elsewhere = OfferSink(changed=self._offers_changed)
-        return replace(around, listed=listed, offers=elsewhere)
+        return replace(dependencies, ingest=ingest, offers=elsewhere)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""
@@ -137,7 +145,7 @@ class Fleet:
     def __contains__(self, key: str) -> bool:
         return key in self._servers
 
-    def of(self, key: str, session: Session) -> Downstream:
+    def resolve(self, key: str, session: Session) -> Downstream:
         """Return the server on the connection that a session uses.
 
         Raises:
@@ -148,15 +156,15 @@ class Fleet:
         server = self._servers.get(key)
         if server is None:
             raise Unavailable(key, f"The server {key!r} was removed from the config. Nothing ran.")
-        scope = self._around.isolation.scope(server.settings, server.era, session)
+        scope = self._dependencies.isolation.scope(server.settings, server.era, session)
         if scope == SHARED:
             return server
         scoped = self._scoped[key]
         known = scoped.pop(scope, None)
         if known is None:
             self._make_room(key)
-            known = Downstream(server.settings, server.era, self._scoped_around, self._tasks, scope)
-            if self._around.isolation.one_client and key in self._kept_up:
+            known = Downstream(server.settings, server.era, self._scoped_dependencies, self._tasks, scope)
+            if self._dependencies.isolation.one_client and key in self._kept_up:
                 self._kept_up[key] = known
                 server.stop()
         scoped[scope] = known  # last: the one used longest ago stands first
@@ -164,7 +172,7 @@ class Fleet:
 
     def _make_room(self, key: str) -> None:
         """Close idle connections if a server has its maximum number of them; refuse if none is idle."""
-        scoped, most = self._scoped[key], self._around.limits.connections_per_server
+        scoped, most = self._scoped[key], self._dependencies.limits.connections_per_server
         for scope, server in list(scoped.items()):
             if len(scoped) < most:
                 return
@@ -179,7 +187,7 @@ class Fleet:
 
     async def _compare(self, settings: ServerSettings, raw: list[Any], _era: Era) -> LiveTools:
         """Use a list for one connection only; if it differs from the index, refresh the shared list."""
-        tools, is_indexed = await self._around.compared(settings, raw)
+        tools, is_indexed = await self._dependencies.compare(settings, raw)
         if not is_indexed and settings.key not in self.listing:
             self.list_again([settings.key])
         return tools
@@ -215,25 +223,25 @@ class Fleet:
     @property
     def logins(self) -> Logins | None:
         """The logins to the servers."""
-        return self._around.logins
+        return self._dependencies.logins
 
     def withheld(self, key: str, session: Session) -> list[str]:
         """Return the capabilities of a session's client that a server is not told of."""
         server = self._servers[key]
-        return self._around.isolation.withheld(server.settings, server.era, session)
+        return self._dependencies.isolation.withheld(server.settings, server.era, session)
 
     def expect(self, session: Session) -> None:
         """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""
-        if self._around.isolation.one_client:
+        if self._dependencies.isolation.one_client:
             for key in list(self._kept_up):
-                self.of(key, session)
+                self.resolve(key, session)
 
-    async def tell(self, session: Session, method: str) -> None:
+    async def notify(self, session: Session, method: str) -> None:
         """Forward a notification of a client to the servers that it uses alone."""
         for key, scoped in self._scoped.items():
-            scope = self._around.isolation.scope(self._servers[key].settings, self._servers[key].era, session)
-            if self._around.isolation.is_exclusive(scope) and scope in scoped:
-                await scoped[scope].tell(method)
+            scope = self._dependencies.isolation.scope(self._servers[key].settings, self._servers[key].era, session)
+            if self._dependencies.isolation.is_exclusive(scope) and scope in scoped:
+                await scoped[scope].notify(method)
 
     def end_session(self, session: Session) -> None:
         """Release the connections that belonged to one session."""
@@ -256,7 +264,7 @@ class Fleet:
         """Return every server's state."""
         return {key: self.status(key) for key in self._servers}
 
-    def now(self) -> ServersNow:
+    def snapshot(self) -> ServersNow:
         """Return every server's state, and how far those are that were never listed."""
         statuses, first = self.statuses(), set(self.listing_first)
         unlisted = {key: each for key, server in self._servers.items() if (each := server.arriving)}
@@ -271,21 +279,21 @@ class Fleet:
             for server in self._servers.values()
         )
 
-    def begin(self, due: Due) -> None:
+    def begin(self, plan: StartPlan) -> None:
         """Start in the background the servers to list, never-listed ones first, and those that stay running.
 
         Searches and calls may wait for servers that were never listed (:meth:`first_listing`). Those of them that were
         silent at an earlier start come last, and are not :attr:`awaited`.
         """
-        self._silent, self._closed = frozenset(due.silent), frozenset(due.closed)
-        self._begun = [key for key in dict.fromkeys((*due.unlisted, *due.stale)) if key not in self._silent]
-        for key in sorted(due.unlisted, key=self._silent.__contains__):
+        self._silent, self._closed = frozenset(plan.silent), frozenset(plan.closed)
+        self._begun = [key for key in dict.fromkeys((*plan.unlisted, *plan.stale)) if key not in self._silent]
+        for key in sorted(plan.unlisted, key=self._silent.__contains__):
             if listed := self._first_listing.get(key):
                 listed.set()  # under an earlier config
             self._first_listing[key] = anyio.Event()
             self._servers[key].was_never_listed = self._lister(key).status.state is not State.READY
             self._tasks.start_soon(self._list_first, key, self._servers[key], self._first_listing[key])
-        self.list_again(due.stale)
+        self.list_again(plan.stale)
         for key, server in self._servers.items():
             is_wanted = server.settings.options.start == "eager" and key not in self._closed
             if is_wanted and self._kept_up.get(key) not in (server, *self._scoped[key].values()):
@@ -366,7 +374,7 @@ class Fleet:
     def _lister(self, key: str) -> Downstream:
         """Return the connection to list a server on: of those whose lists are indexed, one that is up if any is."""
         shared = self._servers[key]
-        indexed = (shared, *self._scoped[key].values()) if self._around.isolation.one_client else (shared,)
+        indexed = (shared, *self._scoped[key].values()) if self._dependencies.isolation.one_client else (shared,)
         return next((each for each in indexed if each.status.state is State.READY), shared)
 
     async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
@@ -415,11 +423,11 @@ class Fleet:
 
 @asynccontextmanager
 async def open_fleet(
-    servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], surroundings: Surroundings
+    servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], dependencies: DownstreamDependencies
 ) -> AsyncGenerator[Fleet]:
     """Run a fleet; on exit, every connection is closed and every process has ended."""
     async with anyio.create_task_group() as tasks:
-        yield Fleet(servers, eras, surroundings, tasks)
+        yield Fleet(servers, eras, dependencies, tasks)
         tasks.cancel_scope.cancel()
 
 

@@ -17,7 +17,16 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.calls import CallParts, Calls
-from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, LiveList, LiveTools, TakeIn, connect, rest_s
+from toolcrib.downstream.connection import (
+    Connection,
+    DiedOnProbe,
+    Era,
+    IngestList,
+    LiveList,
+    LiveTools,
+    connect,
+    rest_s,
+)
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
 from toolcrib.downstream.isolation import SHARED, Isolation, Scope
 from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
@@ -56,22 +65,21 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a downstream needs from the program around it.
+class DownstreamDependencies:
+    """What every downstream needs of the program.
 
-    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
-    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``isolation`` says
-    whose a connection is; ``suspended_calls`` has the calls of all servers that wait for answers.
-    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. Without ``logins``,
-    nobody is logged in anywhere.
+    ``ingest`` indexes a server's raw tool list, before the server counts as ready. ``compare`` only compares the list
+    of a connection of one caller with the index, and returns whether they agree. ``isolation`` decides who shares a
+    connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns a random
+    number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
     """
 
     limits: LimitsSection
     connector: Connector
-    listed: TakeIn
+    ingest: IngestList
     state_changed: Callable[[str, Status], None]
     jitter: Callable[[], float]
-    compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
+    compare: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
     isolation: Isolation
     suspended_calls: SuspendedCalls
     offers: OfferSink = field(default_factory=OfferSink)
@@ -108,7 +116,7 @@ class Downstream:
         self,
         settings: ServerSettings,
         era: Era | None,
-        surroundings: Surroundings,
+        dependencies: DownstreamDependencies,
         tasks: anyio.abc.TaskGroup,
         scope: Scope = SHARED,
     ) -> None:
@@ -116,23 +124,23 @@ class Downstream:
         self.scope = scope
         self.status = Status(State.SLEEPING, since=anyio.current_time())
         self.was_never_listed = False
-        self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
-        self._around, self._tasks = surroundings, tasks
+        self._list = LiveList(settings, dependencies.ingest, dependencies.limits.list_pages, era)
+        self._dependencies, self._tasks = dependencies, tasks
         self._clean = settings.redactor.clean
         self._owner = anyio.Lock()
         self._has_left, self._drain_s = False, _DRAIN_S
         self._start: _Start | None = None
         self._backoff = Backoff(anyio.current_time)
-        self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
-        is_exclusive = surroundings.isolation.is_exclusive(scope)
-        self._relays = Relays(settings, surroundings.limits, scope.declared, is_exclusive=is_exclusive)
+        self.offers = LiveOffers(settings, dependencies.offers, dependencies.limits)
+        is_exclusive = dependencies.isolation.is_exclusive(scope)
+        self._relays = Relays(settings, dependencies.limits, scope.declared, is_exclusive=is_exclusive)
         self.calls = Calls(
             CallParts(
                 settings=settings,
-                limits=surroundings.limits,
+                limits=dependencies.limits,
                 live_list=self._list,
                 relays=self._relays,
-                suspended_calls=surroundings.suspended_calls,
+                suspended_calls=dependencies.suspended_calls,
                 tasks=tasks,
                 connection=self.connection,
                 note_login=self._note_login,
@@ -150,14 +158,14 @@ class Downstream:
         """Whether no request is in progress on it."""
         return self._is_unused and self.status.state is not State.STARTING
 
-    def change(self, surroundings: Surroundings) -> None:
+    def change(self, dependencies: DownstreamDependencies) -> None:
         """Switch to another environment."""
-        self._around = surroundings
-        self.offers.change(surroundings.offers)
+        self._dependencies = dependencies
+        self.offers.change(dependencies.offers)
 
     def leave(self) -> None:
         """Close the connection permanently, once the calls in progress have ended."""
-        self._has_left, self._drain_s = True, self._around.limits.call_max_s
+        self._has_left, self._drain_s = True, self._dependencies.limits.call_max_s
         self.stop()
 
     def stop(self) -> None:
@@ -224,7 +232,7 @@ class Downstream:
     async def _wait_for_turn(self) -> None:
         """Wait briefly after failures; refuse immediately during a longer pause, or if a login is required."""
         if self.status.state is State.NEEDS_LOGIN:
-            if self._around.logins and await self._around.logins.has_changed(self.settings):
+            if self._dependencies.logins and await self._dependencies.logins.has_changed(self.settings):
                 return
             if self._backoff.pause_s > 0:
                 raise self._start_failed()
@@ -234,10 +242,10 @@ class Downstream:
         if pause > 0:
             await anyio.sleep(pause)
 
-    async def tell(self, method: str) -> None:
+    async def notify(self, method: str) -> None:
         """Forward a notification of its client to the server, if it is running."""
         if (start := self._current()) and start.connection:
-            await start.connection.tell(method)
+            await start.connection.notify(method)
 
     @property
     def _is_unused(self) -> bool:
@@ -278,15 +286,15 @@ class Downstream:
         self._set(State.STARTING)
         self._relays.forget()
         with anyio.CancelScope(deadline=start.deadline) as bounded:
-            async with self._around.connector(self.settings, self._around.limits) as streams:
+            async with self._dependencies.connector(self.settings, self._dependencies.limits) as streams:
                 try:
                     async with connect(streams, eras, self._relays, self.scope.declared) as connection:
-                        connection.announcements.on_updated = self.subscriptions.tell
+                        connection.announcements.on_updated = self.subscriptions.notify_listeners
                         await self._list.read(connection)
                         self.was_never_listed = False
                         bounded.deadline = math.inf
                         await self._serve(start, connection)
-                        bounded.deadline = anyio.current_time() + self._around.limits.close_timeout_s
+                        bounded.deadline = anyio.current_time() + self._dependencies.limits.close_timeout_s
                         known = await streams.explain() if connection.closed.is_set() else ""
                         if self.status.state is not State.NEEDS_LOGIN:
                             self._set(State.SLEEPING, self._clean(known))
@@ -314,12 +322,12 @@ class Downstream:
     @property
     def _may_download(self) -> bool:
         """Whether the next start may take longer than others."""
-        longer = self._around.limits.first_start_timeout_s > self.settings.options.connect_timeout_s
+        longer = self._dependencies.limits.first_start_timeout_s > self.settings.options.connect_timeout_s
         return self.was_never_listed and longer and isinstance(self.settings.target, StdioTarget)
 
     @property
     def _start_timeout_s(self) -> float:
-        limits, options = self._around.limits, self.settings.options
+        limits, options = self._dependencies.limits, self.settings.options
         return limits.first_start_timeout_s if self._may_download else options.connect_timeout_s
 
     async def list_again(self) -> None:
@@ -380,7 +388,7 @@ class Downstream:
     def _may_sleep(self) -> bool:
         """Whether it is stopped when nobody uses it; one session's own server lasts as long as the session."""
         options = self.settings.options
-        is_own = options.isolation == "session" and self._around.isolation.is_exclusive(self.scope)
+        is_own = options.isolation == "session" and self._dependencies.isolation.is_exclusive(self.scope)
         return bool(options.idle_stop_s) and options.start == "lazy" and not is_own
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
@@ -396,7 +404,7 @@ class Downstream:
         if self.was_never_listed and self.status.state is State.STARTING:
             silence = silence_of(self.settings, f"it had not answered {seconds:g} s after it was started")
             self.status = replace(self.status, reason=silence.reason, failure=silence)
-            self._around.state_changed(self.settings.key, self.status)
+            self._dependencies.state_changed(self.settings.key, self.status)
 
     def _end(self, start: _Start) -> None:
         """Make the next caller start again, and wake all who still wait for this start."""
@@ -414,7 +422,7 @@ class Downstream:
         self._end(start)
 
     def _note_failure(self, failure: Failure) -> None:
-        self._backoff.note_failure(self._around.limits.backoff_max_s, self._around.jitter())
+        self._backoff.note_failure(self._dependencies.limits.backoff_max_s, self._dependencies.jitter())
         told = replace(failure, reason=self._clean(failure.reason))
         self._set(State.NEEDS_LOGIN if failure.needs_login else State.FAILED, told.reason, told)
 
@@ -438,4 +446,4 @@ class Downstream:
         status = Status(state, reason, anyio.current_time(), failure)
         if status != self.status:
             self.status = status
-            self._around.state_changed(self.settings.key, status)
+            self._dependencies.state_changed(self.settings.key, status)

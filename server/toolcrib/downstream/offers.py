@@ -115,12 +115,12 @@ class LiveOffers:
             with anyio.fail_after(timeout_s):
                 lists[kind] = await self._raw(connection, method)
         except TimeoutError:
-            self._tell(method, f"no answer within {timeout_s:g} s")
+            self._log_unusable(method, f"no answer within {timeout_s:g} s")
         except (MCPError, ValueError) as error:
             if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
                 lists[kind] = RawList()  # there are servers with resources that do not know of templates
             else:
-                self._tell(method, reason_of(error))
+                self._log_unusable(method, reason_of(error))
 
     async def _raw(self, connection: Connection, method: _Method) -> RawList:
         """Return the items of a list as far as they are within bounds; where it goes on, the reason why it is cut."""
@@ -143,7 +143,7 @@ class LiveOffers:
             await pages.aclose()
         return RawList(items)
 
-    def _tell(self, method: _Method, reason: str) -> None:
+    def _log_unusable(self, method: _Method, reason: str) -> None:
         _log.warning("the answer of %s to %s cannot be used: %s", self._settings.key, method.name, self._clean(reason))
 
 
@@ -198,7 +198,7 @@ class Subscriptions:
                 with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_SHORT_PAUSE_S):
                     await connection.unsubscribe(uri)
 
-    def tell(self, updated: str) -> None:
+    def notify_listeners(self, updated: str) -> None:
         """Tell those who have subscribed to a resource, or to one that it is part of, that it has changed."""
         for uri, listeners in self._listeners.items():
             if updated.startswith(uri):
@@ -210,7 +210,7 @@ class Subscriptions:
         for uri in list(self._listeners):
             with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_SHORT_PAUSE_S):
                 await connection.subscribe(uri)
-            self.tell(uri)
+            self.notify_listeners(uri)
 
     async def revive(self) -> None:
         """Start a server that has ended again, for as long as anybody wants to hear of its resources."""

@@ -46,9 +46,9 @@ class Descendants:
     found: tuple[_Process, ...] = ()
 
     @classmethod
-    def of(cls, pid: int) -> Self:
-        """Find those of a running process that we have started. None where the system does not tell. Blocks."""
-        root, parent = _look(pid)
+    def find(cls, pid: int) -> Self:
+        """Find the descendants of a running child of ours: none on a system without /proc. Blocks."""
+        root, parent = _identify(pid)
         # If it has ended, its number may be that of a process that is not ours.
         left = [root] if root and parent == os.getpid() else []
         found: set[_Process] = set()
@@ -69,11 +69,11 @@ def _children_of(parent: _Process, most: int) -> set[_Process]:
     """Return processes that this one has started and that are still its own; none if it has ended meanwhile."""
     children: set[_Process] = set()
     for pid in islice(_listed(parent.pid), most):
-        child, its_parent = _look(pid)
+        child, its_parent = _identify(pid)
         if child and its_parent == parent.pid:
             children.add(child)
     # Only now is it known whose children they are: its number may have become another's before they were read.
-    return children if _look(parent.pid)[0] == parent else set()
+    return children if _identify(parent.pid)[0] == parent else set()
 
 
 def _listed(pid: int) -> set[int]:
@@ -86,7 +86,7 @@ def _listed(pid: int) -> set[int]:
     return listed
 
 
-def _look(pid: int) -> tuple[_Process | None, int]:
+def _identify(pid: int) -> tuple[_Process | None, int]:
     """Return which process has a number, and the number of its parent; none if there is no such process."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -102,7 +102,7 @@ def _kill(process: _Process) -> None:
         return
     fd = _opened(process.pid)
     try:
-        if _look(process.pid)[0] != process:
+        if _identify(process.pid)[0] != process:
             return
         if fd is None:
             os.kill(process.pid, signal.SIGKILL)
@@ -135,7 +135,7 @@ _KILL_S = 0.3
 """Time after the kill signal within which a process is gone, whatever it does."""
 
 _POLL_S = 0.01
-_SETTLE_S = 0.3
+_EXIT_S = 0.3
 _STDERR_LINE_MAX = 2000
 _STDERR_CHUNK = 16 * 1024
 
@@ -218,9 +218,9 @@ class Child:
         """The exit code, negative for a signal; None while it runs."""
         return self.process.returncode
 
-    async def settle(self) -> None:
+    async def wait_for_exit(self) -> None:
         """Wait a moment for a process that closed its output to exit, and for the end of its stderr to arrive."""
-        with anyio.move_on_after(_SETTLE_S):
+        with anyio.move_on_after(_EXIT_S):
             while self.exit_status is None:
                 await anyio.sleep(_POLL_S)
             await anyio.sleep(_POLL_S)
@@ -264,14 +264,14 @@ class Lifeline:
     def hold(self, group: int) -> None:
         """Have this process group ended if we are killed."""
         self._held.add(group)
-        self._tell("hold", group)
+        self._order("hold", group)
 
     def free(self, group: int) -> None:
         """Forget a process group that has ended: its number may soon be another's."""
         self._held.discard(group)
-        self._tell("free", group)
+        self._order("free", group)
 
-    def _tell(self, order: str, group: int) -> None:
+    def _order(self, order: str, group: int) -> None:
         try:
             os.write(self._write_fd, f"{order} {group}\n".encode())
         except OSError as error:  # somebody has killed or stopped the watcher
@@ -389,7 +389,7 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
     alone = anyio.CapacityLimiter(1)
     try:
         if not has_exited():
-            others = await anyio.to_thread.run_sync(Descendants.of, process.pid, limiter=alone)
+            others = await anyio.to_thread.run_sync(Descendants.find, process.pid, limiter=alone)
     finally:  # The server ends, whatever comes of the search for others.
         if _signal_group(process, signal.SIGTERM):
             await _wait_until(is_gone, grace_s)

@@ -26,7 +26,7 @@ from toolcrib.downstream.failures import last_words
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
-from toolcrib.jsonrpc.rate_limit import PaceBounds, PacedStream
+from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimitedStream
 from toolcrib.jsonrpc.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
@@ -96,7 +96,7 @@ async def open_streams(
             way = _sse_streams if target.sse else _http_streams
             make = partial(_client, server, limits, await logins.bearer(server) if logins else None)
             async with way(target, limits, make) as (read, write):
-                paced = PacedStream(read, _pace(limits))
+                paced = RateLimitedStream(read, _pace(limits))
 
                 async def explain() -> str:
                     return f"it {paced.fault}" if paced.fault else ""
@@ -195,7 +195,7 @@ async def _process_streams(
 async def _state_of(channel: LineDispatcher, child: Child) -> list[str]:
     """Return what happened to a process and its output."""
     if channel.ended.is_set():
-        await child.settle()
+        await child.wait_for_exit()
     said = [f"it {channel.fault}"] if channel.fault else []
     match child.exit_status:
         case None:
@@ -207,8 +207,8 @@ async def _state_of(channel: LineDispatcher, child: Child) -> list[str]:
     return said
 
 
-def _pace(limits: LimitsSection) -> PaceBounds:
-    return PaceBounds(limits.notifications_per_s, limits.flood_s)
+def _pace(limits: LimitsSection) -> RateBounds:
+    return RateBounds(limits.notifications_per_s, limits.flood_s)
 
 
 def _quoted(text: str) -> str:

@@ -35,9 +35,9 @@ from toolcrib.catalog.offers import OfferIndexer
 from toolcrib.config.loading import keep_fixed_keys
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era, LiveTools, known_era
-from toolcrib.downstream.fleet import Due, Fleet, open_fleet
+from toolcrib.downstream.fleet import Fleet, StartPlan, open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.states import DOWN, Offered, Status
@@ -72,9 +72,9 @@ _log = logging.getLogger(__name__)
 class Generation:
     """Everything that belongs to one config; opened as a whole, and replaced as a whole by a reload.
 
-    ``skills`` is None if they are disabled. ``due`` are the servers to list when it is put in use, ``eras`` what each
-    server spoke when it was last listed. ``retired`` is set once another generation has replaced this one; it is closed
-    when nobody holds it any more.
+    ``skills`` is None if they are disabled. ``start_plan`` says which servers to list when it is put in use, ``eras``
+    what each server spoke when it was last listed. ``retired`` is set once another generation has replaced this one; it
+    is closed when nobody holds it any more.
     """
 
     settings: Settings
@@ -83,7 +83,7 @@ class Generation:
     offers: OfferUseCases
     skills: SkillUseCases | None
     status: StatusReader
-    due: Due
+    start_plan: StartPlan
     eras: Mapping[str, Era]
     retired: anyio.Event = field(default_factory=anyio.Event)
     _holders: int = 0
@@ -233,9 +233,9 @@ class Gateway:
 
     def _use(self, generation: Generation) -> None:
         self._reports.use(generation)
-        environment = self._reports.environment(generation.settings, generation.offline.offers.kinds)
-        self.fleet.change(generation.settings.servers, generation.eras, environment)
-        self.fleet.begin(generation.due)
+        dependencies = self._reports.dependencies(generation.settings, generation.offline.offers.kinds)
+        self.fleet.change(generation.settings.servers, generation.eras, dependencies)
+        self.fleet.begin(generation.start_plan)
 
     async def _own(self, settings: Settings, *, task_status: TaskStatus[Generation]) -> None:
         """Own a generation until another one has replaced it and nobody holds it any more."""
@@ -284,7 +284,7 @@ class Gateway:
                 skills = await stack.enter_async_context(_opened(opening))
                 await stack.enter_async_context(_scanning(skills))
             # These read the index, so they may fail: last, but before anybody uses the generation.
-            due, eras = await anyio.to_thread.run_sync(lambda: (self._due(offline), _known_eras(offline)))
+            start_plan, eras = await anyio.to_thread.run_sync(lambda: (self._start_plan(offline), _known_eras(offline)))
             yield Generation(
                 settings=settings,
                 offline=offline,
@@ -294,16 +294,16 @@ class Gateway:
                 status=StatusReader(
                     settings, offline, skills=skills, fleet=fleet, now=runtime.wall_clock, loaded=lambda: self._loaded
                 ),
-                due=due,
+                start_plan=start_plan,
                 eras=eras,
             )
 
-    def _due(self, offline: Offline) -> Due:
+    def _start_plan(self, offline: Offline) -> StartPlan:
         """Return which servers to list, and which are skipped."""
         unlisted = [key for key in offline.indexer.unlisted() if self._lists(key)]
         stale = dict.fromkeys([*offline.indexer.stale(), *offline.offers.unlisted()])
         skipped = {*unlisted, *offline.indexer.closed}
-        return Due(
+        return StartPlan(
             unlisted,
             [key for key in stale if key not in skipped and self._lists(key)],
             offline.failures.silent(),
@@ -346,17 +346,17 @@ class _ServerReports:
         else:
             self._unreported.append(reason)
 
-    def environment(self, settings: Settings, kinds: frozenset[OfferKind]) -> Surroundings:
+    def dependencies(self, settings: Settings, kinds: frozenset[OfferKind]) -> DownstreamDependencies:
         """Return what servers get from the gateway; ``kinds`` are listed besides tools."""
         section = settings.toolcrib
         principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
-        return Surroundings(
+        return DownstreamDependencies(
             limits=section.limits,
             connector=self._connector,
-            listed=self._listed,
+            ingest=self._listed,
             state_changed=self._state_changed,
             jitter=self._jitter,
-            compared=self._compared,
+            compare=self._compared,
             isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
             offers=OfferSink(kinds, self._offered),
             suspended_calls=self._suspended_calls,
@@ -438,7 +438,7 @@ async def open_gateway(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         # Closed before the generations are, because servers report until they have ended.
-        fleet = await stack.enter_async_context(open_fleet({}, {}, reports.environment(settings, frozenset())))
+        fleet = await stack.enter_async_context(open_fleet({}, {}, reports.dependencies(settings, frozenset())))
         gateway = Gateway(runtime, settings, reports, fleet, state, tasks, skills=skills, list_only=list_only)
         await gateway.begin(settings)
         yield gateway

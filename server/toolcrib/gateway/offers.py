@@ -259,7 +259,7 @@ class OfferUseCases:
 
     def _server(self, session: Session, key: str) -> Downstream:
         """Return the connection to a server that this session uses."""
-        return self._fleet.of(key, session)
+        return self._fleet.resolve(key, session)
 
     # -- decide ----------------------------------------------------------------------------------
 

@@ -209,7 +209,7 @@ class SearchNotes:
             is_nothing_known=not self._gate.permitted(session, catalog).tools,
         )
         clean = partial(self._gate.without_denied_names, session, catalog=catalog)
-        servers = self._missing.note(asked, self._gate.permissions(session), self._fleet.now(), clean)
+        servers = self._missing.note(asked, self._gate.permissions(session), self._fleet.snapshot(), clean)
         if server is not None and servers and not answer.hits:
             return servers  # not that it has no such tool, which is unknown
         return " ".join(filter(None, (answer.note, servers or there))) or None
@@ -598,7 +598,7 @@ class ToolUseCases:
             report.name = tool.public_name
             await self._parts.call_confirmations.require(request, tool, fitting)
             report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
-            downstream = self._parts.fleet.of(tool.server, session)
+            downstream = self._parts.fleet.resolve(tool.server, session)
             downstream.calls.circuit.check()
             params = {key: request.params[key] for key in _FORWARDED if key in request.params}
             params |= {"name": tool.name, "arguments": fitting}
@@ -654,7 +654,7 @@ class ToolUseCases:
         ``forgiving``: also if it is still being listed; for a direct call, the tool is unknown until then.
         """
         clean = partial(self.gate.without_denied_names, session, catalog=self._parts.indexer.current())
-        now = self._parts.fleet.now()
+        now = self._parts.fleet.snapshot()
         seen = now if forgiving else replace(now, arriving={})
         return self._missing.refusal(name, self.gate.permissions(session), seen, clean)
 
@@ -705,7 +705,7 @@ class ToolUseCases:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
-        if misfits and (downstream := self._parts.fleet.of(tool.server, session)).status.state is not State.READY:
+        if misfits and (downstream := self._parts.fleet.resolve(tool.server, session)).status.state is not State.READY:
             with downstream.open_call(request):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)

@@ -23,7 +23,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from toolcrib.base.json_decoding import decode_in_steps, has_more_values
 from toolcrib.base.model import JsonObject
 from toolcrib.jsonrpc.pipes import LineReader, LineWriter, open_pipe
-from toolcrib.jsonrpc.rate_limit import PROGRESS, Pace, PaceBounds
+from toolcrib.jsonrpc.rate_limit import PROGRESS, RateBounds, RateLimiter
 from toolcrib.jsonrpc.sdk import (
     CallOptions,
     Channel,
@@ -246,17 +246,17 @@ class OutgoingRequests:
             raise _raised(outcome)
         return outcome
 
-    def settle(self, request_id: RequestId | None, outcome: Outcome) -> bool:
+    def resolve(self, request_id: RequestId | None, outcome: Outcome) -> bool:
         """Deliver a response to the waiting caller; return whether there is one."""
-        pending = self._of(request_id)
+        pending = self._find(request_id)
         if pending is None or pending.answer.done():
             return False
         pending.answer.set_result(outcome)
         return True
 
-    def progress_told(self, params: Params) -> Coroutine[Any, Any, None] | None:
+    def progress_delivery(self, params: Params) -> Coroutine[Any, Any, None] | None:
         """Return a coroutine that delivers a progress report to its caller; None if nobody wants it."""
-        pending, progress = self._of(as_request_id(params.get("progressToken"))), _number(params.get("progress"))
+        pending, progress = self._find(as_request_id(params.get("progressToken"))), _number(params.get("progress"))
         if pending is None or pending.on_progress is None or progress is None:
             return None
         message = params.get("message")
@@ -271,7 +271,7 @@ class OutgoingRequests:
             if not pending.answer.done():
                 pending.answer.set_result(CLOSED)
 
-    def _of(self, request_id: RequestId | None) -> _Pending | None:
+    def _find(self, request_id: RequestId | None) -> _Pending | None:
         if request_id is None:
             return None
         return self._pending.get(request_id) or self._pending.get(coerce_request_id(request_id))
@@ -289,7 +289,7 @@ class OutgoingRequests:
 
     async def _answer_to(self, request_id: RequestId, pending: _Pending, method: str, opts: CallOptions) -> Outcome:
         """Wait for the response to a request; if the wait is given up, cancel the request at the peer."""
-        takes_back = opts.get("cancel_on_abandon", True)
+        cancels = opts.get("cancel_on_abandon", True)
         timeout = opts.get("timeout")
         try:
             if timeout is None:
@@ -297,14 +297,14 @@ class OutgoingRequests:
             with anyio.move_on_after(timeout):
                 return await pending.answer
         except anyio.get_cancelled_exc_class():
-            if takes_back:
-                self._take_back(request_id, "caller cancelled")
+            if cancels:
+                self._cancel_at_peer(request_id, "caller cancelled")
             raise
-        if takes_back:
-            self._take_back(request_id, f"timed out after {timeout}s")
+        if cancels:
+            self._cancel_at_peer(request_id, f"timed out after {timeout}s")
         return ErrorData(code=REQUEST_TIMEOUT, message=f"Request {method!r} timed out")
 
-    def _take_back(self, request_id: RequestId, reason: str) -> None:
+    def _cancel_at_peer(self, request_id: RequestId, reason: str) -> None:
         message = notification("notifications/cancelled", {"requestId": request_id, "reason": reason})
         with suppress(anyio.BrokenResourceError):
             self._writer.post(encode(message))
@@ -351,7 +351,7 @@ class PipeBounds:
     line_limit: str
     values: int
     garbage_lines: int
-    pace: PaceBounds
+    pace: RateBounds
     paces_requests: bool
 
 
@@ -375,8 +375,8 @@ class LineDispatcher(Channel):
         self._bounds, self._on_garbage = bounds, on_garbage
         self._garbage = 0
         self._loop = asyncio.get_running_loop()
-        self._unasked = Pace(bounds.pace, self._loop.time)
-        self._progress = Pace(bounds.pace.of_progress, self._loop.time)
+        self._unasked = RateLimiter(bounds.pace, self._loop.time)
+        self._progress = RateLimiter(bounds.pace.of_progress, self._loop.time)
         self._outgoing = OutgoingRequests(writer)
         self._in_flight: dict[RequestId, IncomingRequest] = {}
         self._tasks: dict[asyncio.Task[None], anyio.CancelScope] = {}
@@ -518,11 +518,11 @@ class LineDispatcher(Channel):
                 return False
         elif not isinstance(outcome, dict) or request_id is None:
             return False
-        if not self._outgoing.settle(request_id, cast("Outcome", outcome)):
+        if not self._outgoing.resolve(request_id, cast("Outcome", outcome)):
             self._slow_down(self._unasked)
         return True
 
-    def _slow_down(self, pace: Pace) -> None:
+    def _slow_down(self, pace: RateLimiter) -> None:
         """Pause reading from a peer that sends too fast; end the connection if it does not slow down."""
         if pause := pace.pause():
             self._reader.hold()
@@ -532,7 +532,7 @@ class LineDispatcher(Channel):
 
     def _on_notification(self, method: str, params: JsonObject | None) -> None:
         assert self._handlers is not None
-        told = self._outgoing.progress_told(params or {}) if method == PROGRESS else None
+        told = self._outgoing.progress_delivery(params or {}) if method == PROGRESS else None
         if told is None:
             self._slow_down(self._unasked)
         else:
@@ -574,7 +574,7 @@ class LineDispatcher(Channel):
                     self._writer.post(encode(refusal(request_id, CLOSED)))
             raise
         except Exception as error:  # barrier: a request; only protocol errors are sent in detail
-            answer = encode(refusal(request_id, _told(error, method)))
+            answer = encode(refusal(request_id, _error_for_peer(error, method)))
         finally:
             asked.close()
             key = coerce_request_id(request_id)
@@ -625,7 +625,7 @@ async def _contained(work: Any, method: str) -> None:
         _log.exception("the handler of %r failed", method)
 
 
-def _told(error: Exception, method: str) -> ErrorData:
+def _error_for_peer(error: Exception, method: str) -> ErrorData:
     """Return the error sent to a peer: the protocol's own errors as they are; any other without details."""
     told = handler_exception_to_error_data(error)
     if told is None:

@@ -30,16 +30,16 @@ PROGRESS_TIMES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class PaceBounds:
+class RateBounds:
     """The notifications per second that a peer may send, and for how many seconds it may exceed that."""
 
     per_s: int
     flood_s: float
 
     @property
-    def of_progress(self) -> "PaceBounds":
+    def of_progress(self) -> "RateBounds":
         """The bounds of progress that a caller waits for, which never ends a connection."""
-        return PaceBounds(PROGRESS_TIMES * self.per_s, math.inf)
+        return RateBounds(PROGRESS_TIMES * self.per_s, math.inf)
 
     @property
     def fault(self) -> str:
@@ -47,10 +47,10 @@ class PaceBounds:
         return f"sent more than {self.per_s} notifications a second (limits.notifications_per_s) for {self.flood_s:g} s"
 
 
-class Pace:
+class RateLimiter:
     """Measures the rate of one peer. ``clock`` returns seconds."""
 
-    def __init__(self, bounds: PaceBounds, clock: Callable[[], float]) -> None:
+    def __init__(self, bounds: RateBounds, clock: Callable[[], float]) -> None:
         self._each_s, self._flood_s, self._clock = 1 / bounds.per_s, bounds.flood_s, clock
         self._due = -math.inf
         self._over_since: float | None = None
@@ -73,17 +73,17 @@ class Pace:
         return self._over_since is not None and self._clock() - self._over_since > self._flood_s
 
 
-class PacedStream(AsyncResource):
+class RateLimitedStream(AsyncResource):
     """A stream of messages that delivers notifications no faster than their pace allows.
 
     A flood ends the stream; ``fault`` then gives the reason. Progress is only slowed, because a call may be waiting for
     its result.
     """
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], bounds: PaceBounds) -> None:
+    def __init__(self, stream: ReadStream[SessionMessage | Exception], bounds: RateBounds) -> None:
         self._stream, self._bounds = stream, bounds
-        self._pace = Pace(bounds, anyio.current_time)
-        self._progress = Pace(bounds.of_progress, anyio.current_time)
+        self._pace = RateLimiter(bounds, anyio.current_time)
+        self._progress = RateLimiter(bounds.of_progress, anyio.current_time)
         self.fault = ""
 
     @property

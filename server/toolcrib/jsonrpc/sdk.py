@@ -222,7 +222,7 @@ class Subscriptions:
         """Serve one subscription until it ends."""
         return await self._handler(context, params)
 
-    async def tell(self, event: ServerEvent) -> None:
+    async def publish(self, event: ServerEvent) -> None:
         """Publish an event to all subscribers of its kind."""
         await self._bus.publish(event)
 

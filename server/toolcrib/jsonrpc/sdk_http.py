@@ -48,7 +48,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds
+from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimiter
 
 AT_ONCE_S: Final = 0.5
 """An answer available within this time, in seconds, is sent without a stream. If it is lost in transit, it cannot be
@@ -92,7 +92,7 @@ class HttpSessions(StreamableHTTPSessionManager):
         self,
         server: Server[Any],
         new_event_store: Callable[[], SessionEventStore | None],
-        pace: PaceBounds,
+        pace: RateBounds,
         **options: Any,
     ) -> None:
         super().__init__(server, **options)
@@ -144,9 +144,9 @@ class HttpSession(StreamableHTTPServerTransport):
     accepted: 404.
     """
 
-    def __init__(self, pace: PaceBounds, *session: Any, **options: Any) -> None:
+    def __init__(self, pace: RateBounds, *session: Any, **options: Any) -> None:
         super().__init__(*session, **options)
-        self._bounds, self._pace = pace, Pace(pace, anyio.current_time)
+        self._bounds, self._pace = pace, RateLimiter(pace, anyio.current_time)
 
     @property
     def _sent(self) -> SessionEventStore | None:

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.json_decoding import replace_lone_surrogates, without_lone_surrogates
 from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
-from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.rate_limit import RateBounds
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
 from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.server.http_limits import (
@@ -88,7 +88,7 @@ def http_app(serving: Serving, http: HttpSection, limits: LimitsSection, tokens:
     manager = HttpSessions(
         serving.server_behind(_carried),
         Replay(limits.replay_max_bytes).session,
-        PaceBounds(limits.notifications_per_s, limits.flood_s),
+        RateBounds(limits.notifications_per_s, limits.flood_s),
         retry_interval=RETRY_MS,
         security_settings=_security(http),
         session_idle_timeout=http.session_idle_s,

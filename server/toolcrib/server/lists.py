@@ -130,7 +130,7 @@ class ListChanges:
             wanted = params.notifications.resource_subscriptions or ()
             async with self._updates.held(session, wanted, subscriptions) as held:
                 if anyio.current_time() < self.wrong_until:  # runs once the client is subscribed
-                    self._tasks.start_soon(tell, partial(subscriptions.tell, ToolsListChanged()))
+                    self._tasks.start_soon(tell, partial(subscriptions.publish, ToolsListChanged()))
                 honored = params.notifications.model_copy(update={"resource_subscriptions": held or None})
                 return await subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
         finally:
@@ -176,7 +176,7 @@ class ListChanges:
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
         notification = _NOTIFICATIONS[type(event)]
         told = [(each.session, partial(each.notify, notification())) for each in self._sessions.open()]
-        return [*told, *((session, partial(each.tell, event)) for each, session in self.listening.items())]
+        return [*told, *((session, partial(each.publish, event)) for each, session in self.listening.items())]
 
 
 def _set(**flags: bool) -> JsonObject:

@@ -275,7 +275,7 @@ class Wire:
     async def _take_note(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Forward a client's notification, which has no answer."""
         if context.method == "notifications/roots/list_changed" and _is_open(context):
-            await self._tool_use_cases.fleet.tell(await self._sessions.resolve(context), context.method)
+            await self._tool_use_cases.fleet.notify(await self._sessions.resolve(context), context.method)
         return await call_next(context)
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

@@ -18,7 +18,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
 from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.pipes import supports
-from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.rate_limit import RateBounds
 from toolcrib.jsonrpc.sdk import Channel, StreamDispatcher, serve_by_era
 from toolcrib.server.early import EarlyExchange
 
@@ -61,7 +61,7 @@ async def _channel(limits: LimitsSection, begun: EarlyExchange) -> AsyncGenerato
         line_limit="limits.request_max_bytes",
         values=limits.message_values,
         garbage_lines=limits.garbage_lines,
-        pace=PaceBounds(limits.notifications_per_s, limits.flood_s),
+        pace=RateBounds(limits.notifications_per_s, limits.flood_s),
         paces_requests=False,  # a client may send requests as fast as they are answered
     )
     with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:

@@ -153,7 +153,7 @@ class ResourceUpdates:
 
         async def send(uri: str) -> None:
             if await self._may(session, uri):
-                await subscriptions.tell(ResourceUpdated(uri=uri))
+                await subscriptions.publish(ResourceUpdated(uri=uri))
 
         teller = _Teller(send, self._tasks)
 
