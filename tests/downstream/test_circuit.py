@@ -75,6 +75,17 @@ def test_an_answer_of_any_kind_keeps_it_closed(answer: Exception | None):
         assert circuit.end(answer)
 
 
+def test_after_an_answer_it_opens_by_as_many_failures_as_at_first_and_for_as_long():
+    circuit = opened()
+    circuit.time += 10
+    assert circuit.end()
+    assert [circuit.end(FAILURE) for _ in range(4)] == [True] * 3 + [False]
+    circuit.time += 9.5
+    assert not circuit.end()
+    circuit.time += 0.5
+    assert circuit.end()
+
+
 def test_after_the_pause_one_call_tries_it_and_others_wait_for_what_becomes_of_it():
     circuit = opened()
     circuit.time += 10

@@ -73,6 +73,13 @@ async def test_what_a_server_is_for_is_said_in_the_words_of_the_config_alone(tmp
     assert line.endswith("Find them with toolcrib's tool_search.")
 
 
+@pytest.mark.parametrize(("purpose", "shown"), [("x" * 40, "x" * 40), ("x" * 41, "x" * 39 + "…")])
+async def test_of_what_a_server_is_for_40_characters_are_told(tmp_path, purpose, shown):
+    async with world(tmp_path, SERVERS, {"servers": {"git": {"description": purpose}}}) as w:
+        line, _ = await told(w)
+    assert f"git ({shown}), github, slack." in line
+
+
 async def test_every_name_goes_before_what_a_server_is_for(tmp_path):
     described = {key: {"description": f"what {key} is needed for"} for key in [*SERVERS, "weather", "calendar"]}
     servers = {**SERVERS, "weather": [tool("now")], "calendar": [tool("today")]}
