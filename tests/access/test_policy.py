@@ -155,6 +155,7 @@ def test_the_bare_end_of_a_denied_name_is_a_denied_name_too(glob: str, name: str
         (["*"], ["*.drop", "drop*"], True),
         (["*"], ["gh.*"], True),
         (["*"], ["db.?", "db.??"], True),
+        (["*"], ["db.????????"], True),
         (["*"], ["*"], False),
         (["*"], ["db.*"], False),
         (["*"], ["db/*"], False),

@@ -106,8 +106,11 @@ _WILDCARDS = re.compile(r"[*?\[]")
 _ANYTHING = "*?_./:"
 """Characters of a glob that by themselves leave every name open."""
 
-_ANY_TOOL = "\ue000" * 8
-"""A name that no policy is about, unless it is about every tool of a server: no glob holds such characters."""
+_ANY_TOOL = "\ue000" * 300
+"""A name that no policy is about, unless it is about every tool of a server: no glob holds such characters.
+
+It is longer than a name may be, so that a glob of question marks is not about it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
