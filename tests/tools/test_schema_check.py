@@ -310,6 +310,12 @@ def test_unevaluated_properties_are_checked_unless_patterns_decide_about_them():
     assert lines(schema, {"a" * 40 + "!": 1}) == []
 
 
+def test_unevaluated_items_are_checked_unless_patterns_decide_about_anything():
+    schema = {"prefixItems": [{}], "unevaluatedItems": False}
+    assert told(schema, [1, 2]) == ["arguments.p does not satisfy unevaluatedItems"]
+    assert told({**schema, "patternProperties": {"x": {}}}, [1, 2]) == []
+
+
 # Time
 
 
@@ -467,6 +473,15 @@ def test_only_the_most_recent_schemas_are_kept():
         assert check.check(str(n), {"required": [f"p{n}"]}, {}) == [Misfit(f"arguments.p{n}", "is required")]
     assert len(check._cached) == 128
     assert check.check("199", {}, {}) == [Misfit("arguments.p199", "is required")]
+
+
+@pytest.mark.parametrize(("size", "is_known"), [(1000, True), (1001, False)])
+def test_a_schema_of_up_to_a_thousand_objects_and_arrays_is_known_again_by_its_key(size: int, is_known: bool):
+    check = checker()
+    schema = {"required": ["a"], "enum": [[]] * (size - 3)}
+    assert is_kept(schema) is is_known
+    assert check.check("k", schema, {"a": 1}) != []
+    assert (check.check("k", {}, {"a": 1}) != []) is is_known
 
 
 def test_threads_have_their_own_deadlines():
