@@ -158,7 +158,7 @@ async def test_it_ends_and_is_no_longer_held_even_if_the_search_for_what_it_has_
     def fail(_pid: int) -> Descendants:
         raise MemoryError
 
-    monkeypatch.setattr(Descendants, "of", fail)
+    monkeypatch.setattr(Descendants, "find", fail)
     fake = FakeServer(tmp_path, fork_child=True, ignore_sigterm=True)
     async with open_lifeline() as lifeline:
         with pytest.RaisesGroup(MemoryError):

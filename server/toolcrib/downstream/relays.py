@@ -1,7 +1,6 @@
-"""Routes a server's requests and notifications to the caller they concern, or to nobody.
+"""Routes a server's requests and notifications to the caller they concern.
 
-Nothing is ever sent to a session that it may not concern: if that is unclear, the server gets
-an error (ADR 28).
+If more than one session may be concerned, none gets the message, and the server gets an error (ADR 28).
 """
 
 import math
@@ -81,7 +80,7 @@ _LAST_S = 1.0
 
 
 class ProgressRelay:
-    """Passes progress on as fast as the receiver takes it: of what comes meanwhile, only the latest report.
+    """Passes progress on as fast as the receiver takes it; only the latest report waits, so none pile up.
 
     Each report restarts the deadline.
     """
@@ -221,8 +220,8 @@ class Relays:
             self._changed.set()
             self._changed = None
 
-    async def _change_noted(self) -> None:
-        """Wait until other requests are under way."""
+    async def _wait_for_change(self) -> None:
+        """Wait until a call is added or removed."""
         if self._changed is None:
             self._changed = anyio.Event()
         await self._changed.wait()
@@ -255,11 +254,11 @@ class Relays:
         if method not in QUESTIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         refuse_beyond(self._declared, method, params)
-        candidates = await self._whose(method)
+        candidates = await self._candidates(method)
         if not candidates:
             return await self._ask_owner(method, params)
         with ExitStack() as stack:
-            # Each of them, because it cannot be told which of them waits for the answer.
+            # Any of the candidates may be the one that waits for the answer, so the deadlines of all are paused.
             for call in candidates:
                 stack.enter_context(call.deadline.paused(self._answer_s))
             return await self.ask(candidates[-1], method, params)
@@ -290,7 +289,7 @@ class Relays:
             finally:
                 call.questions.discard(question)
 
-    async def _whose(self, method: str) -> list[Call]:
+    async def _candidates(self, method: str) -> list[Call]:
         """Return the requests that a question may be asked for, all of one session; none if none is under way.
 
         One that comes while its server is still being started for a caller who can be asked only later is held.
@@ -315,7 +314,8 @@ class Relays:
                 live = [call for call in self._calls if call.request.can_ask_now]
                 if live or not any(call.request.session.capabilities for call in self._calls):
                     return live
-                await self._change_noted()  # the one that it is for may be about to be suspended
+                # The call that the question belongs to may be about to be suspended: then its caller can be asked.
+                await self._wait_for_change()
         return []
 
     def _is_one_session(self) -> bool:

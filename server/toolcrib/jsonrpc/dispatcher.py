@@ -532,19 +532,19 @@ class LineDispatcher(Channel):
 
     def _on_notification(self, method: str, params: JsonObject | None) -> None:
         assert self._handlers is not None
-        told = self._outgoing.progress_delivery(params or {}) if method == PROGRESS else None
-        if told is None:
+        delivery = self._outgoing.progress_delivery(params or {}) if method == PROGRESS else None
+        if delivery is None:
             self._slow_down(self._unasked)
         else:
             # Only slowed: the caller of the request waits for its answer, and bounds the time.
             self._slow_down(self._progress)
-            self._spawn(_contained(told, method), anyio.CancelScope())
+            self._spawn(_contained(delivery, method), anyio.CancelScope())
         if method == "notifications/cancelled":
             request_id = cancelled_request_id_from_params(params)
             if request_id is not None and (known := self._in_flight.get(coerce_request_id(request_id))):
                 known.cancel()
         # Progress is delivered once: to the caller that requested it.
-        if not run_notify_intercept(self._handlers.intercept, method, params) and told is None:
+        if not run_notify_intercept(self._handlers.intercept, method, params) and delivery is None:
             notified = IncomingRequest(self, None, None)
             self._spawn(_contained(self._handlers.on_notify(notified, method, params), method), notified.scope)
 
@@ -627,11 +627,11 @@ async def _contained(work: Any, method: str) -> None:
 
 def _error_for_peer(error: Exception, method: str) -> ErrorData:
     """Return the error sent to a peer: the protocol's own errors as they are; any other without details."""
-    told = handler_exception_to_error_data(error)
-    if told is None:
+    protocol_error = handler_exception_to_error_data(error)
+    if protocol_error is None:
         _log.error("the handler of %r failed", method, exc_info=error)
         return ErrorData(code=INTERNAL_ERROR, message="Internal error")
-    return told
+    return protocol_error
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class RateBounds:
 
 
 class RateLimiter:
-    """Measures the rate of one peer. ``clock`` returns seconds."""
+    """Measures the rate of one peer, as a leaky bucket of ``_BURST_S``. ``clock`` returns seconds."""
 
     def __init__(self, bounds: RateBounds, clock: Callable[[], float]) -> None:
         self._each_s, self._flood_s, self._clock = 1 / bounds.per_s, bounds.flood_s, clock
@@ -58,6 +58,7 @@ class RateLimiter:
     def pause(self) -> float:
         """Record one message; return for how many seconds reading should pause."""
         now = self._clock()
+        # Not at the first message in time: a flood that pauses for a moment is still one flood.
         if self._due < now - _RECOVERED_S:
             self._over_since = None
         self._due = max(self._due, now - _BURST_S) + self._each_s
@@ -103,6 +104,7 @@ class RateLimitedStream(AsyncResource):
             pace = self._progress if item.message.method == PROGRESS else self._pace
             if pause := pace.pause():
                 await anyio.sleep(pause)
+            # Progress has no time limit here, so only unsolicited notifications end the stream.
             if pace.is_flood:
                 self.fault = self._bounds.fault
                 raise anyio.EndOfStream

@@ -160,70 +160,78 @@ class HttpSession(StreamableHTTPServerTransport):
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Any]:
-        """Yield what the SDK's dispatcher reads from and writes to, without a task and two queues in between."""
+        """Yield what the SDK's dispatcher reads from and writes to.
+
+        The SDK has a queue before the dispatcher, and a queue, a task and another queue after it: each message would
+        wait for the event loop in every one of them (ADR 54). Here one queue precedes it, and what it writes goes to
+        the waiting response directly.
+        """
         if self._idle_timeout is not None:
             self.idle_scope = anyio.CancelScope()
-        arriving: Any = _Arriving()  # in place of the SDK's queues
-        leaving: Any = _Leaving(self._tell)
-        self._read_stream_writer = self._read_stream = arriving
-        self._write_stream = self._write_stream_reader = leaving
+        # Both have the methods of the SDK's memory streams that it uses.
+        incoming: Any = _Incoming()
+        outgoing: Any = _Outgoing(self._send_to_client)
+        self._read_stream_writer = self._read_stream = incoming
+        self._write_stream = self._write_stream_reader = outgoing
         try:
-            yield arriving, leaving
+            yield incoming, outgoing
         finally:
             for stream in list(self._request_streams):
                 await self._clean_up_memory_streams(stream)
-            await arriving.aclose()
-            await leaving.aclose()
+            await incoming.aclose()
+            await outgoing.aclose()
 
-    async def _tell(self, told: SessionMessage) -> None:
+    async def _send_to_client(self, sent: SessionMessage) -> None:
         """Send a message to the client: what concerns a request with its answer, anything else on the session's stream.
 
-        What is sent on a stream is kept, whether or not the client is reading it.
+        The event store gets each message of a stream, even if the client is not reading it: it may resume later.
         """
-        stream = _stream_of(told)
+        stream = _stream_of(sent)
         sender: Any = self._request_streams.get(stream, (None,))[0]
         try:
-            if isinstance(sender, _Answering):
-                await sender.tell(told.message)
+            if isinstance(sender, _PendingAnswer):
+                await sender.send(sent.message)
             else:
-                event = EventMessage(told.message, self._keep(stream, told.message))
+                event = EventMessage(sent.message, self._store(stream, sent.message))
                 if sender is not None:
                     await sender.send(event)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._request_streams.pop(stream, None)
 
-    def _keep(self, stream: str, message: JSONRPCMessage | None) -> EventId | None:
+    def _store(self, stream: str, message: JSONRPCMessage | None) -> EventId | None:
         return self._sent.keep(stream, message) if self._sent else None
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
-        message = await self._arrived(request)
+        message = await self._parse_message(request)
         if message is None:
             await super()._handle_post_request(scope, request, receive, send)
         elif isinstance(message, JSONRPCRequest):
-            await self._ask(message, request, send)
+            await self._answer_request(message, request, send)
         else:
-            await (await self._accepted())(scope, receive, send)
-            await self._is_taken(SessionMessage(message, self._message_metadata(request)))
+            # Dispatched only after the pause: the rate limit holds for what reaches the handlers too.
+            await (await self._acknowledge())(scope, receive, send)
+            await self._dispatch(SessionMessage(message, self._message_metadata(request)))
 
-    async def _ask(self, asked: JSONRPCRequest, request: Request, send: Send) -> None:
-        """Answer a request."""
-        stream = str(asked.id)
+    async def _answer_request(self, message: JSONRPCRequest, request: Request, send: Send) -> None:
+        """Dispatch a request, and respond once its answer or the first message before it is known."""
+        stream = str(message.id)
         streams: dict[RequestId, Any] = self._request_streams
-        if earlier := streams.get(stream):  # of a request with the same id, which gets no answer now
+        if earlier := streams.get(stream):
+            # The client has reused the id of an open request: only the later one can get the answer.
             earlier[0].close()
         revision = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         retry_ms = self._retry_interval if is_version_at_least(revision, _RESUMABLE_FROM) else None
-        with _Answering(partial(self._keep, stream), retry_ms) as answering:
-            ends = streams[stream] = answering, answering
+        with _PendingAnswer(partial(self._store, stream), retry_ms) as pending:
+            ends = streams[stream] = pending, pending
             try:
-                message = self._create_session_message(asked, request, stream, revision)
-                response = await self._answered(answering) if await self._is_taken(message) else self._gone()
+                carried = self._create_session_message(message, request, stream, revision)
+                response = await self._response_to(pending) if await self._dispatch(carried) else self._session_gone()
                 await response(request.scope, request.receive, send)
             finally:
                 if streams.get(stream) is ends:
                     del streams[stream]
 
-    async def _arrived(self, request: Request) -> JSONRPCMessage | None:
+    async def _parse_message(self, request: Request) -> JSONRPCMessage | None:
         """Return the client's message; None if the SDK has to reject or stream it, or perform the handshake."""
         is_in_order = all(check_accept_headers(request)) and self._check_content_type(request)
         if not is_in_order or self._get_session_id(request) != self.mcp_session_id:
@@ -237,7 +245,7 @@ class HttpSession(StreamableHTTPServerTransport):
             return None
         return message
 
-    async def _is_taken(self, message: SessionMessage) -> bool:
+    async def _dispatch(self, message: SessionMessage) -> bool:
         """Pass a message to the dispatcher; return false if the session has ended."""
         assert self._read_stream_writer is not None  # a session is connected before it gets requests
         try:
@@ -246,36 +254,38 @@ class HttpSession(StreamableHTTPServerTransport):
             return False
         return True
 
-    def _gone(self) -> Response:
+    def _session_gone(self) -> Response:
         return self._create_error_response("Session not found", HTTPStatus.NOT_FOUND)
 
-    async def _accepted(self) -> Response:
+    async def _acknowledge(self) -> Response:
         """Return the response to a message that gets no answer, after a pause if it came too early."""
         if pause := self._pace.pause():
             await anyio.sleep(pause)
         if self._pace.is_flood and not self.is_terminated:
             _log.warning("a session over HTTP is ended, because its client %s", self._bounds.fault)
             await self.terminate()
-        return self._gone() if self.is_terminated else self._create_json_response(None, HTTPStatus.ACCEPTED)
+        return self._session_gone() if self.is_terminated else self._create_json_response(None, HTTPStatus.ACCEPTED)
 
-    async def _answered(self, answering: "_Answering") -> Response:
+    async def _response_to(self, pending: "_PendingAnswer") -> Response:
         """Return the response once its form is known: JSON or a stream."""
-        answer = await answering.at_once
+        answer = await pending.at_once
         if answer is not None:
             return Response(answer, headers=self._headers(CONTENT_TYPE_JSON))
         headers = {**self._headers(CONTENT_TYPE_SSE), "Cache-Control": "no-cache, no-transform"}
-        return EventSourceResponse(answering.begin()[1], headers=headers)
+        return EventSourceResponse(pending.open_stream()[1], headers=headers)
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"Content-Type": content_type, MCP_SESSION_ID_HEADER: self.mcp_session_id or ""}
 
 
-class _Answering:
-    """The answer to one request: at once, or on a stream, with what precedes it.
+class _PendingAnswer:
+    """The answer to one request: one JSON object, or a stream with the messages that precede it.
 
-    ``at_once`` becomes the answer, or None when a stream is needed. ``keep`` stores a message of the stream and returns
-    the id with which a client resumes after it; one that cannot do so has no ``retry_ms``. The SDK closes it like both
-    ends of its own streams.
+    ``at_once`` becomes the answer as JSON text, or None once a stream is needed: after ``AT_ONCE_S`` seconds, for a
+    message before the answer, and for an answer of more than ``_AT_ONCE_CHARACTERS``. The stream buffers
+    ``REQUEST_STREAM_BUFFER_SIZE`` events of the SDK's; then whoever sends waits for the client to read. ``keep`` stores
+    a message of the stream and returns the event id from which a client resumes. A client of a revision without
+    resumption has no ``retry_ms``. The SDK closes this object like both ends of its own streams.
     """
 
     def __init__(self, keep: Callable[[JSONRPCMessage | None], EventId | None], retry_ms: int | None) -> None:
@@ -286,14 +296,14 @@ class _Answering:
         self._events: tuple[MemoryObjectSendStream[SSEEvent], MemoryObjectReceiveStream[SSEEvent]] | None = None
         self._is_closed = False
 
-    async def tell(self, message: JSONRPCMessage) -> None:
-        """Send a message to the client; nothing follows the answer."""
+    async def send(self, message: JSONRPCMessage) -> None:
+        """Send a message to the client, and end the stream after the answer."""
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
         is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
         if is_answer and not self.at_once.done() and len(text) <= _AT_ONCE_CHARACTERS:
             self.at_once.set_result(text)
             return
-        sender, _ = self.begin()
+        sender, _ = self.open_stream()
         event: SSEEvent = {"event": "message", "data": text}
         if event_id := self._keep(message):
             event["id"] = event_id
@@ -301,8 +311,11 @@ class _Answering:
         if is_answer:
             sender.close()
 
-    def begin(self) -> tuple[MemoryObjectSendStream[SSEEvent], MemoryObjectReceiveStream[SSEEvent]]:
-        """Return both ends of the stream, which begins with the event from which all others can be resumed."""
+    def open_stream(self) -> tuple[MemoryObjectSendStream[SSEEvent], MemoryObjectReceiveStream[SSEEvent]]:
+        """Return both ends of the stream, which the first call opens.
+
+        It begins with the event from which all others can be resumed.
+        """
         self._need_stream()
         if self._events is None:
             self._events = anyio.create_memory_object_stream[SSEEvent](REQUEST_STREAM_BUFFER_SIZE)
@@ -313,14 +326,14 @@ class _Answering:
         return self._events
 
     def close(self) -> None:
-        """Let nothing more be sent."""
+        """Send nothing more; idempotent."""
         self._is_closed = True
         self._need_stream()
         if self._events:
             self._events[0].close()
 
     async def aclose(self) -> None:
-        """Do the same."""
+        """Close it, under the name that the SDK uses."""
         self.close()
 
     def _need_stream(self) -> None:
@@ -340,7 +353,7 @@ class _Answering:
 
 
 class _End:
-    """One end of a connection, as the SDK wants it: open while the block is."""
+    """One end of a session, with the context manager that the SDK's dispatcher expects of a stream."""
 
     is_closed = False
 
@@ -356,8 +369,12 @@ class _End:
         await self.aclose()
 
 
-class _Arriving(_End):
-    """The client's messages, in order. ``last_context`` is the one in which the last message was sent."""
+class _Incoming(_End):
+    """The client's messages, in order, each with the context in which it was sent, ``last_context`` after the last one.
+
+    The queue needs no bound: the dispatcher takes messages out without waiting for their handlers. A request keeps its
+    connection open until it is answered, and the session's rate limit bounds messages without a request.
+    """
 
     def __init__(self) -> None:
         self._messages = asyncio.Queue[tuple[Context, SessionMessage | Exception] | None]()
@@ -384,26 +401,26 @@ class _Arriving(_End):
         return message
 
 
-class _Leaving(_End):
-    """The messages to the client, which ``tell`` sends."""
+class _Outgoing(_End):
+    """The dispatcher's messages, each handed to ``deliver`` before the next one."""
 
-    def __init__(self, tell: Callable[[SessionMessage], Awaitable[None]]) -> None:
-        self._tell = tell
+    def __init__(self, deliver: Callable[[SessionMessage], Awaitable[None]]) -> None:
+        self._deliver = deliver
 
     async def send(self, message: SessionMessage) -> None:
         """Raise ClosedResourceError if the session has ended."""
         if self.is_closed:
             raise anyio.ClosedResourceError
-        await self._tell(message)
+        await self._deliver(message)
 
 
-def _stream_of(told: SessionMessage) -> str:
+def _stream_of(sent: SessionMessage) -> str:
     """Return the stream on which a message belongs: that of the request it answers or concerns, or the session's."""
-    message, key = told.message, None
+    message, key = sent.message, None
     if isinstance(message, JSONRPCResponse | JSONRPCError):
         key = message.id
-    if key is None and isinstance(told.metadata, ServerMessageMetadata):
-        key = told.metadata.related_request_id
+    if key is None and isinstance(sent.metadata, ServerMessageMetadata):
+        key = sent.metadata.related_request_id
     return GET_STREAM_KEY if key is None else str(key)
 
 
