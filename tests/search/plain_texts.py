@@ -66,7 +66,7 @@ class Texts:
     def texts(self) -> Mapping[int, Sequence[str]]:
         return {row: (said,) for row, (_, said) in self._there()}
 
-    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         return stored
 
     def _there(self) -> Iterator[tuple[int, tuple[str, str]]]:

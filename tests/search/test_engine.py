@@ -7,7 +7,7 @@ from plain_texts import SAID, Scope, Texts, World, names, reasons
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
-from toolcrib.search.documents import KEPT_MAX, Request
+from toolcrib.search.documents import CACHED_MAX, Request
 from toolcrib.search.engine import separate
 
 
@@ -113,7 +113,7 @@ class TestWhatIsMade:
         assert quick(kind=SearchType.EXACT)
         assert not quick(kind=SearchType.REGEX)
         assert not quick("merge\nlist")
-        for _ in range(2 * KEPT_MAX):
+        for _ in range(2 * CACHED_MAX):
             world.engine.search(Request("merge"), Scope(Texts(SAID)))
         assert not quick()
 

@@ -8,7 +8,7 @@ from plain_texts import SAID, Scope, Texts, World, bm25_of, names, reasons
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, search_text
-from toolcrib.search.documents import KEPT_MAX, Found, Request
+from toolcrib.search.documents import CACHED_MAX, Found, Request
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
 from toolcrib.search.ranking import Field, Ranked, Relevance
@@ -217,7 +217,7 @@ class TestWhatIsQuick:
 
     def test_as_many_sets_of_documents_are_kept_as_told(self, world: World):
         world.search("merge")
-        for _ in range(KEPT_MAX - 1):
+        for _ in range(CACHED_MAX - 1):
             world.engine.search(Request("merge"), Scope(Texts(SAID)))
         assert world.engine.is_quick(Request("merge"), world.documents)
 

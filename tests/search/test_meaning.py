@@ -77,7 +77,7 @@ class Rows:
     def texts(self) -> Mapping[int, Sequence[str]]:
         raise NotImplementedError
 
-    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         return stored
 
 

@@ -150,7 +150,7 @@ class TestReading:
     def test_the_first_of_two_entries_that_are_alike_holds(self):
         both = dictionary(["one | wort |  |  |  | 字 | ", "two | wort |  |  |  | 字 | "])
         assert both.spaced[0].rendering("wort") == ("one",)
-        assert [*both.chinese.parted("字")] == [("字", ("one",))]
+        assert [*both.chinese.split("字")] == [("字", ("one",))]
 
 
 class TestTheFile:

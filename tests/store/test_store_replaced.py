@@ -59,7 +59,7 @@ LARGE = "x" * 100_000
 class TestDamage:
     def test_a_file_that_a_write_finds_damaged_is_moved_aside_and_the_write_is_done_on_a_new_one(self, path: Path):
         told: list[str] = []
-        with Store(path, SCHEMA, told=told.append, clock=Clock()) as store:
+        with Store(path, SCHEMA, on_replaced=told.append, clock=Clock()) as store:
             add(store, "old")
             before = store.data_version()
             change(store, added("new"), FORGET)
@@ -83,7 +83,7 @@ class TestDamage:
 
     def test_the_second_damage_leaves_memory(self, path: Path):
         told: list[str] = []
-        with Store(path, SCHEMA, told=told.append) as store:
+        with Store(path, SCHEMA, on_replaced=told.append) as store:
             for text in ("new", "newest"):
                 add(store, "old")
                 change(store, added(text), FORGET)
@@ -142,7 +142,7 @@ class TestDamage:
 class TestFullDisk:
     def test_on_a_full_disk_the_store_goes_on_in_memory_with_all_that_it_had(self, path: Path):
         told: list[str] = []
-        with Store(path, SCHEMA, told=told.append) as store:
+        with Store(path, SCHEMA, on_replaced=told.append) as store:
             add(store, "old")
             fill_up(store)
             change(store, added(LARGE))
@@ -156,7 +156,7 @@ class TestFullDisk:
 
     def test_what_is_owed_is_written_once_the_disk_takes_it_beside_what_others_wrote(self, path: Path):
         clock, told = Clock(), []
-        with Store(path, SCHEMA, clock=clock, told=told.append) as store:
+        with Store(path, SCHEMA, clock=clock, on_replaced=told.append) as store:
             add(store, "old")
             fill_up(store)
             change(store, added(LARGE), owed="large")
@@ -184,7 +184,7 @@ class TestFullDisk:
 
     def test_a_disk_that_is_full_again_is_said_only_once(self, path: Path):
         clock, told = Clock(), []
-        with Store(path, SCHEMA, clock=clock, told=told.append) as store:
+        with Store(path, SCHEMA, clock=clock, on_replaced=told.append) as store:
             for _ in range(3):
                 fill_up(store)
                 change(store, added(LARGE), owed="large")

@@ -15,7 +15,7 @@ from toolcrib.base.model import Caller
 from toolcrib.catalog.index import ToolIndex, Versions
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.documents import CACHED_MAX
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ class TestWhatIsRead:
         assert len(read) == 57
 
     def test_nothing_again_while_the_next_catalog_is_prepared(self, world: World, read: list[int]):
-        kinds = range(KEPT_MAX)
+        kinds = range(CACHED_MAX)
         own = [VisibilityRule({"profile": (f"p{n}",)}, allow=(f"own{n}__*", "new__*")) for n in kinds]
         permissions = [Policy(rules=own).permissions(Caller(profile=f"p{n}")) for n in kinds]
         before = world.listed(*(numbered(f"own{n}", 150) for n in kinds))

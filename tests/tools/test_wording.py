@@ -78,7 +78,7 @@ def test_rows_that_are_gone_are_left_out(tmp_path):
     policy = policy_of(denied, LISTS, "hidden")
     with indexed(tmp_path, LISTS, policy) as (index, catalog):
         reading = denial(index, catalog, policy, denied, LISTS).reading
-        assert reading.described([999]) == reading.cards([999]) == reading.meanings({}) == {}
+        assert reading.described([999]) == reading.cards([999]) == reading.texts_to_embed({}) == {}
 
 
 # -- while rows are newer than the catalog -------------------------------------------------------
@@ -105,7 +105,7 @@ READS: dict[str, Callable[[CatalogView, int], Any]] = {
     "cards": lambda reading, row: reading.cards([row]),
     "words": lambda reading, row: reading.words([row]),
     "texts": lambda reading, _: reading.texts(),
-    "meanings": lambda reading, row: reading.meanings({row: "Safer than purge_all."}),
+    "meanings": lambda reading, row: reading.texts_to_embed({row: "Safer than purge_all."}),
 }
 NO_WORDS = ("",) * len(TEXT_COLUMNS)
 

@@ -403,7 +403,7 @@ class ToolIndex:
 
     def __init__(self, store: Store) -> None:
         self._store, self._search_texts = store, SearchTexts()
-        store.prepare(TOOLS_FULL_TEXT.keep_in_step)
+        store.prepare(TOOLS_FULL_TEXT.synchronize)
         self.stems = Stems(store, TOOL_STEMS, stem)
 
     def data_version(self) -> int:

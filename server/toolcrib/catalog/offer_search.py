@@ -194,7 +194,7 @@ class OfferDocuments:
         """Return by row the texts that a pattern is tried on besides names."""
         return {offer.row: (description_of(each),) for offer, each in self._read(self.offers)}
 
-    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return ``stored``: there is no semantic search among offers."""
         return stored
 

@@ -22,7 +22,7 @@ from toolcrib.catalog.views import FIELDS, CatalogView, CatalogViews
 from toolcrib.downstream.states import DOWN
 from toolcrib.policy.rules import Permissions
 from toolcrib.policy.sessions import Session
-from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
+from toolcrib.search.documents import CACHED_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
@@ -61,7 +61,7 @@ class Searcher:
         self._views = views
         self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
         self._tie_break = _tie_break(preferred_namespaces)
-        self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](KEPT_MAX)
+        self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](CACHED_MAX)
 
     def search(
         self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT

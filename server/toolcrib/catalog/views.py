@@ -176,7 +176,7 @@ class CatalogView:
             found[row] = (card.description[:SUBJECT_MAX], *card.tags)
         return found
 
-    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return the text to embed for each tool, given ``stored``, the text for callers to whom nothing is denied."""
         if self.masker.hides_nothing:
             return stored

@@ -33,8 +33,8 @@ class Telling:
             if event.get("event") == "tool_search_query":
                 self._searches[str(session), search] = _quoted(event)
             origin = f" (hit {event.get('rank')} of {self._words(str(session), search)})"
-        tell = _TOLD.get(str(event.get("event")))
-        text = one_line(tell(event, origin)) if tell else ""
+        summarize = _SUMMARIES.get(str(event.get("event")))
+        text = one_line(summarize(event, origin)) if summarize else ""
         if not text:
             return ""
         whose = f"{one_line(session)}  " if isinstance(session, str) else ""
@@ -88,12 +88,12 @@ def _refused(event: JsonObject, _origin: str) -> str:
     return f"→ REFUSED {event.get('tool_name')}: {why.get(str(event.get('reason')))}"
 
 
-def _asked(event: JsonObject, _origin: str) -> str:
+def _server_request(event: JsonObject, _origin: str) -> str:
     how = f"ok, {event.get('bytes')} bytes" if event.get("ok") else "FAILED"
     return f"asked {event.get('server')} {event.get('method')} {event.get('target')}: {how}, {_duration(event)}"
 
 
-def _asked_in_vain(event: JsonObject, _origin: str) -> str:
+def _denied_request(event: JsonObject, _origin: str) -> str:
     return f"REFUSED {event.get('method')} {event.get('target')}"
 
 
@@ -125,13 +125,13 @@ def _replaced(event: JsonObject, _origin: str) -> str:
     return f"{event.get('file')} was rebuilt: {event.get('reason')}"
 
 
-_TOLD: Mapping[str, Callable[[JsonObject, str], str]] = {
+_SUMMARIES: Mapping[str, Callable[[JsonObject, str], str]] = {
     "tool_search_query": _search,
     "tool_call": _call,
     "tool_call_not_run": _not_run,
     "tool_activation_denied": _refused,
-    "server_request": _asked,
-    "server_request_denied": _asked_in_vain,
+    "server_request": _server_request,
+    "server_request_denied": _denied_request,
     "skill_search_query": _skill_search,
     "skill_get": _skills_read,
     "downstream_state": _server,

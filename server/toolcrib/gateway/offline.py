@@ -100,7 +100,7 @@ def open_offline(
                 TOOLS_SCHEMA,
                 fts=section.tool_search.fts,
                 clock=runtime.lasting_clock,
-                told=partial(report_replaced_file, events, IndexRebuilt, TOOL_CACHE),
+                on_replaced=partial(report_replaced_file, events, IndexRebuilt, TOOL_CACHE),
             )
         )
         index, offer_index = ToolIndex(store), OfferIndex(store)
@@ -177,7 +177,7 @@ def open_decisions(
     limits = settings.toolcrib.limits
     bounds = SessionBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     on_replaced = on_replaced or partial(report_replaced_file, None, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, clock=runtime.lasting_clock, told=on_replaced) as state:
+    with open_state(settings.state_file, bounds, clock=runtime.lasting_clock, on_replaced=on_replaced) as state:
         yield state
 
 

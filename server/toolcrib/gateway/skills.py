@@ -31,7 +31,7 @@ def open_skills(offline: Offline, runtime: Runtime, skill_runtime: SkillRuntime)
         SKILLS_SCHEMA,
         fts=section.tool_search.fts,
         clock=runtime.lasting_clock,
-        told=partial(report_replaced_file, offline.events, IndexRebuilt, SKILL_CACHE),
+        on_replaced=partial(report_replaced_file, offline.events, IndexRebuilt, SKILL_CACHE),
     ) as store:
         offline.stores[SKILL_CACHE] = store
         index = SkillIndex(store)

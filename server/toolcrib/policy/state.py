@@ -604,15 +604,15 @@ class State:
 
 @contextmanager
 def open_state(
-    file: Path, bounds: SessionBounds, *, clock: Callable[[], float], told: Callable[[str], None]
+    file: Path, bounds: SessionBounds, *, clock: Callable[[], float], on_replaced: Callable[[str], None]
 ) -> Generator[State]:
-    """Open ``state.db`` and delete what has expired in it. ``told`` is the store's.
+    """Open ``state.db`` and delete what has expired in it. ``on_replaced`` is the store's.
 
     Raises:
         StoreError: it can neither be opened nor replaced.
 
     """
-    with Store(file, STATE_SCHEMA, fts="off", clock=clock, told=told) as store:
+    with Store(file, STATE_SCHEMA, fts="off", clock=clock, on_replaced=on_replaced) as store:
         sessions, outcomes, vocabularies = (
             StoredSessions(store, bounds),
             SkillOutcomes(store),

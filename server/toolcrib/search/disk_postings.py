@@ -12,7 +12,7 @@ from typing import Protocol
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StoreError
-from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.documents import CACHED_MAX
 from toolcrib.search.postings import COMMON_MIN, Does, NumberSet, around, is_one_edit, nearest
 from toolcrib.search.query import BESIDE, NO_ACTIONS, Actions, SynonymGroup
 from toolcrib.search.ranking import Field, gains, leading, rarity, share
@@ -244,8 +244,8 @@ class StoredPostings:
         if counted != tuple(stems.tables.counted):
             raise ValueError("the fields whose common words count for nothing have to be counted by themselves")
         # Keyed by file and stamp too: texts that differ per caller must match the stored rows that they replace.
-        self._statistics = Recent[tuple[_State, frozenset[int]], Statistics](KEPT_MAX)
-        self._edited = Recent[_State, tuple[Words, Edited]](KEPT_MAX)
+        self._statistics = Recent[tuple[_State, frozenset[int]], Statistics](CACHED_MAX)
+        self._edited = Recent[_State, tuple[Words, Edited]](CACHED_MAX)
 
     @property
     def available(self) -> bool:
@@ -312,7 +312,7 @@ class OpenPostings:
         self._row_of: Callable[[int], int] = seen.in_order.__getitem__
         self._texts: dict[int, Sequence[str]] = {}
         self._frequencies: defaultdict[int, dict[str, float]] = defaultdict(dict)
-        self._looked_for: defaultdict[int, set[str]] = defaultdict(set)
+        self._counted_terms: defaultdict[int, set[str]] = defaultdict(set)
         self._actions: dict[int, Actions] = {}
         self.rarity_max = rarity(0, statistics.size)
         self.rarity_of_one = rarity(1, statistics.size)
@@ -330,11 +330,11 @@ class OpenPostings:
 
     def near(self, word: str) -> Sequence[str]:
         """Return the stems one edit away from a word, as the in-memory lexicon does."""
-        looked_for = around(word)
-        if looked_for is None:
+        pattern = around(word)
+        if pattern is None:
             return []
         # Counting each similar word takes a database query, so distant ones are removed first.
-        alike = (each for each in self._reader.alike(*looked_for) if is_one_edit(word, each))
+        alike = (each for each in self._reader.alike(*pattern) if is_one_edit(word, each))
         return nearest(word, filter(self.__contains__, alike))
 
     def name(self, number: int) -> Sequence[str]:
@@ -352,8 +352,8 @@ class OpenPostings:
     def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
         """Return those of ``numbers``, which are scored documents, that contain a stem."""
         for number in numbers:
-            if term not in self._looked_for[number]:
-                self._look_for(number, {term})
+            if term not in self._counted_terms[number]:
+                self._count_terms(number, {term})
         return [number for number in numbers if term in self._frequencies[number]]
 
     def scores(
@@ -371,7 +371,7 @@ class OpenPostings:
         self._read_texts([number for number in numbers if number not in self._texts])
         numbers = [number for number in numbers if number in self._texts]
         for number in numbers:
-            self._look_for(number, wanted.keys() - self._looked_for[number])
+            self._count_terms(number, wanted.keys() - self._counted_terms[number])
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
             for number, gain in self._gained(term, numbers):
@@ -390,11 +390,11 @@ class OpenPostings:
         frequencies = array("f", (self._frequencies[number][term] for number in having))
         return zip(having, gains(frequencies, self.rarity(term)), strict=True)
 
-    def _look_for(self, number: int, terms: AbstractSet[str]) -> None:
+    def _count_terms(self, number: int, terms: AbstractSet[str]) -> None:
         """Look up stems in the texts of a document that were read."""
         if terms and number in self._texts:
             self._frequencies[number] |= self._weighted(self._texts[number], frozenset(terms))
-            self._looked_for[number] |= terms
+            self._counted_terms[number] |= terms
 
     def _chosen(self, weights: Mapping[str, float], among: Collection[int] | None) -> Sequence[int]:
         """Return the numbers of the documents that are worth scoring, in order."""
@@ -411,15 +411,15 @@ class OpenPostings:
             if chosen.left <= 0:
                 break
             worth = weights[word[0]] * self.rarity(word[0])
-            if number <= chosen.to_collect or len(chosen.met) < CANDIDATES_MAX:
+            if number <= chosen.to_collect or len(chosen.rarities) < CANDIDATES_MAX:
                 numbers = self._having(word) if number <= POSTINGS_MAX else self._some(number, word, words, chosen)
                 chosen.collect(word, numbers, worth)
             elif number <= POSTINGS_MAX:
-                chosen.look_into(self._having(word).among(list(chosen.met)), number, worth)
+                chosen.add_rarity(self._having(word).among(list(chosen.rarities)), number, worth)
             else:
                 both = self._both(chosen.read, word)
-                chosen.look_into(both, len(both) + number // _PASSED, worth)
-        return sorted(leading(chosen.met, CANDIDATES_MAX))
+                chosen.add_rarity(both, len(both) + number // _PASSED, worth)
+        return sorted(leading(chosen.rarities, CANDIDATES_MAX))
 
     def _some(self, number: int, word: Word, others: Sequence[tuple[int, Word]], chosen: "_Chosen") -> Sequence[int]:
         """Return some of the documents that contain a word: those that contain another one too, if these are enough.
@@ -430,9 +430,9 @@ class OpenPostings:
             if other != word and chosen.left > 0:
                 both = self._both([word], other)
                 chosen.left -= len(both) + number // _PASSED
-                if len(numbers := chosen.of(both)) >= CANDIDATES_MAX:
+                if len(numbers := chosen.searched(both)) >= CANDIDATES_MAX:
                     return nsmallest(POSTINGS_MAX, numbers)
-        return nsmallest(POSTINGS_MAX, chosen.of(self._both([word], word)))
+        return nsmallest(POSTINGS_MAX, chosen.searched(self._both([word], word)))
 
     def _both(self, words: Sequence[Word], other: Word) -> Sequence[int]:
         """Return the documents that contain one of these words, and the other."""
@@ -487,25 +487,25 @@ class _Chosen:
     """
 
     def __init__(self, among: AbstractSet[int] | None) -> None:
-        self.met: dict[int, float] = {}
+        self.rarities: dict[int, float] = {}
         self.read: list[Word] = []
         self.to_collect, self.left = POSTINGS_MAX, READ_MAX
         self._among = among
 
-    def of(self, numbers: Iterable[int]) -> Sequence[int]:
+    def searched(self, numbers: Iterable[int]) -> Sequence[int]:
         """Return those of these documents that are searched."""
         return [*(numbers if self._among is None else filter(self._among.__contains__, numbers))]
 
     def collect(self, word: Word, numbers: NumberSet | Sequence[int], worth: float) -> None:
         """Add the documents that contain a word."""
         self.read.append(word)
-        for number in self.of(numbers):
-            self.met[number] = self.met.get(number, 0.0) + worth
+        for number in self.searched(numbers):
+            self.rarities[number] = self.rarities.get(number, 0.0) + worth
         self.to_collect -= len(numbers)
         self.left -= len(numbers)
 
-    def look_into(self, having: Iterable[int], read: int, worth: float) -> None:
+    def add_rarity(self, having: Iterable[int], read: int, worth: float) -> None:
         """Add a word's rarity to those already collected documents that contain it; it costs ``read`` postings."""
-        for number in filter(self.met.__contains__, having):
-            self.met[number] += worth
+        for number in filter(self.rarities.__contains__, having):
+            self.rarities[number] += worth
         self.left -= read

@@ -290,7 +290,7 @@ def note(request: Request, *reasons: str) -> str | None:
     return " ".join(filter(None, (cut, next(filter(None, reasons), "")))) or None
 
 
-KEPT_MAX = 4
+CACHED_MAX = 4
 """Number of document sets for which postings, texts and vectors are cached."""
 
 
@@ -333,7 +333,7 @@ class Documents(Protocol):
         """Return by row the texts that a pattern is tried on besides names."""
         ...
 
-    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return by row the text to embed for this caller, given ``stored``, the text without regard to callers."""
         ...
 

@@ -14,7 +14,7 @@ from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, joined
 from toolcrib.search.documents import (
-    KEPT_MAX,
+    CACHED_MAX,
     RANKS,
     Confidence,
     Documents,
@@ -106,9 +106,9 @@ class Engine(Generic[T]):
         self._in_memory_max = settings.ranked_in_memory
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
         # The next catalog's are built while those of the current one are still searched.
-        self._postings = Recent[Documents, FieldedBm25](2 * KEPT_MAX)
+        self._postings = Recent[Documents, FieldedBm25](2 * CACHED_MAX)
         self._earlier: Sequence[Inverted] = ()
-        self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
+        self._texts = Recent[Documents, Mapping[int, Sequence[str]]](CACHED_MAX)
         self._translations = Translations()
 
     def search(self, request: Request, scope: Scope[T]) -> Found[T]:

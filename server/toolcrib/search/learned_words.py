@@ -164,12 +164,12 @@ def learnable(
     if len(text) >= QUERY_MAX:
         return ()
     text = without_set_apart(text)
-    telling = parsed(text).terms.keys() - FRAMING_WORDS - {SET_APART_MARK}
-    if len(telling) > _WORDS_MAX:
+    significant = parsed(text).terms.keys() - FRAMING_WORDS - {SET_APART_MARK}
+    if len(significant) > _WORDS_MAX:
         return ()
     plain = words(" ".join(filter(_is_natural, _PLAIN.findall(text))))
-    kept = (word for word in plain if word in telling and _is_word(word) and not is_private(word))
-    return tuple(dict.fromkeys(map(stem, kept)))
+    learnable = (word for word in plain if word in significant and _is_word(word) and not is_private(word))
+    return tuple(dict.fromkeys(map(stem, learnable)))
 
 
 def _is_natural(word: str) -> bool:

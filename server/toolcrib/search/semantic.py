@@ -15,7 +15,7 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import query_terms
-from toolcrib.search.documents import KEPT_MAX, Documents
+from toolcrib.search.documents import CACHED_MAX, Documents
 from toolcrib.search.ranking import NO_EVIDENCE, Ranked
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -46,7 +46,10 @@ class StaticModel:
         for start in range(0, len(texts), _BATCH):
             # The tokenizer rejects lone surrogates.
             batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
-            with self._lock, _skill_errors("The model cannot encode texts"):  # encoding initializes the tokenizer again
+            with (
+                self._lock,
+                _library_errors("The model cannot encode texts"),
+            ):  # encoding initializes the tokenizer again
                 rows.extend(self._model.encode(batch, use_multiprocessing=False))
         return rows
 
@@ -64,7 +67,7 @@ def load_model(folder: Path) -> StaticModel:
     if missing:
         public = "The model is not there; `toolcrib index semantic --download` downloads it."
         raise ModelUnavailable(public, detail=f"{folder} lacks {', '.join(missing)}")
-    with _skill_errors("The model is broken; `toolcrib index semantic --download` downloads it again"):
+    with _library_errors("The model is broken; `toolcrib index semantic --download` downloads it again"):
         model = import_module("model2vec").StaticModel.from_pretrained(folder)
         return StaticModel(model, _model_id(folder))
 
@@ -77,7 +80,7 @@ def download_model(name: str, folder: Path) -> None:
 
     """
     require_library()
-    with _skill_errors(f"The model {name} cannot be fetched"):
+    with _library_errors(f"The model {name} cannot be fetched"):
         hub = import_module("huggingface_hub")
         hub.snapshot_download(name, allow_patterns=list(FILES), local_dir=folder)
 
@@ -100,7 +103,7 @@ def _model_id(folder: Path) -> str:
 
 
 @contextmanager
-def _skill_errors(public: str) -> Generator[None]:
+def _library_errors(public: str) -> Generator[None]:
     """Convert any error of the libraries into ours; tokenizers raises plain ``Exception``."""
     try:
         yield
@@ -265,7 +268,7 @@ class Semantic:
 
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
         self._shared, self._store, self._alpha = model, store, alpha
-        self._matrices = Recent[Documents, Any](KEPT_MAX)
+        self._matrices = Recent[Documents, Any](CACHED_MAX)
 
     def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
@@ -310,20 +313,20 @@ class Semantic:
         """Return the unit vectors of the documents, one per row; encode and store missing ones."""
         numpy = import_module("numpy")
         rows = documents.in_order
-        by_row = documents.meanings(self._store.texts(rows))
+        by_row = documents.texts_to_embed(self._store.texts(rows))
         texts = [by_row.get(row, "") for row in rows]
         size = model.dimensions * 4
-        kept = self._store.vectors(model.encoder.model_id, set(texts))
-        known = {text: vector for text, vector in kept.items() if len(vector) == size}
+        stored = self._store.vectors(model.encoder.model_id, set(texts))
+        known = {text: vector for text, vector in stored.items() if len(vector) == size}
         missing = list(dict.fromkeys(text for text in texts if text not in known))
         if missing:
             made = {text: row.tobytes() for text, row in zip(missing, model.unit_rows(missing), strict=True)}
             known |= made
-            self._keep(model, made)
+            self._store_vectors(model, made)
         joined = b"".join(known[text] for text in texts)
         return finite(numpy.frombuffer(joined, "<f4").reshape(len(texts), model.dimensions))
 
-    def _keep(self, model: Model, vectors: Mapping[str, bytes]) -> None:
+    def _store_vectors(self, model: Model, vectors: Mapping[str, bytes]) -> None:
         try:
             self._store.add(model.encoder.model_id, vectors)
         except StoreError as error:  # they are used now; the next start encodes the texts again

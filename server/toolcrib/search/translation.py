@@ -54,14 +54,14 @@ class SpacedLanguage:
         self._stems: dict[str, Rendering] = {}
 
     def add(self, entry: str, rendering: Rendering) -> None:
-        """Add a word or phrase in its base form. Of duplicates the first is kept."""
+        """Add a word or phrase in its base form. Of duplicates the first counts."""
         is_plain = entry.isascii() and entry.isalpha() and entry.islower()
         key = entry if is_plain else " ".join(words(entry))
         self._renderings.setdefault(key, rendering)
         if rendering and " " not in key:
             self._stems.setdefault(next(self._shortened(key), key), rendering)
 
-    def is_telling(self, word: str) -> bool:
+    def is_significant(self, word: str) -> bool:
         """Return whether this is a known base form, or a compound of two, that says something about what is searched.
 
         Inflected forms do not count: an unknown English word may look like one.
@@ -120,7 +120,7 @@ class UnspacedLanguages:
         self._vocabularies = vocabularies
         self._longest = max(map(len, chain.from_iterable(vocabularies)), default=0)
 
-    def parted(self, run: str) -> Iterator[tuple[str, Rendering | None]]:
+    def split(self, run: str) -> Iterator[tuple[str, Rendering | None]]:
         """Yield the longest known words of a run of characters, each with its English, and the text between them."""
         place = unknown = 0
         while place < len(run):
@@ -237,13 +237,13 @@ class Translations:
         if unspaced:
             languages = self._dictionary.japanese if re.search(r"[\u3040-\u30ff]", text) else self._dictionary.chinese
             return re.sub(
-                r"[\u3005\u3040-\u30ff\u3400-\u9fff]+", lambda found: _of_run(found[0], languages, knows), text
+                r"[\u3005\u3040-\u30ff\u3400-\u9fff]+", lambda found: _translated_run(found[0], languages, knows), text
             )
-        if not any(language.is_telling(word) for language in self._dictionary.spaced for word in unknown):
+        if not any(language.is_significant(word) for language in self._dictionary.spaced for word in unknown):
             return request
-        parted = _parted(text)
+        parted = _split_text(text)
         language = _language(parted.said[:TRANSLATED_MAX], self._dictionary, knows)
-        return request if language is None else "".join(_of_words(parted, language, knows)).strip()
+        return request if language is None else "".join(_translated_words(parted, language, knows)).strip()
 
 
 def _language(said: Sequence[str], dictionary: Dictionary, knows: Knows) -> SpacedLanguage | None:
@@ -252,8 +252,8 @@ def _language(said: Sequence[str], dictionary: Dictionary, knows: Knows) -> Spac
     best, most = None, (english, 0)
     for language in dictionary.spaced:
         every, foreign = _of_language(said, language)
-        telling = [word for word in foreign - STOP_WORDS - dictionary.english if not knows(word)]
-        signs = len(telling) if any(map(language.is_telling, telling)) else 0
+        significant = [word for word in foreign - STOP_WORDS - dictionary.english if not knows(word)]
+        signs = len(significant) if any(map(language.is_significant, significant)) else 0
         if signs > english and (signs, every) > most:
             best, most = language, (signs, every)
     return best
@@ -272,7 +272,7 @@ def _of_language(said: Sequence[str], language: SpacedLanguage) -> tuple[int, se
     return count, foreign
 
 
-def _parted(text: str) -> _Text:
+def _split_text(text: str) -> _Text:
     written: list[str] = []
     between: list[str] = []
     place = 0
@@ -284,7 +284,7 @@ def _parted(text: str) -> _Text:
     return _Text(["".join(words(each)) for each in written], written, [*between, text[place:]])
 
 
-def _of_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[str]:
+def _translated_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[str]:
     """Yield the text in pieces, with words of the language translated."""
     place, is_left_out = 0, False
     while place < len(text.said):
@@ -295,38 +295,38 @@ def _of_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[s
         if found is None:
             yield text.written[place]
         else:
-            yield _said(text.said[place : place + count], found[1], knows)
+            yield _rendered(text.said[place : place + count], found[1], knows)
         is_left_out = found is not None and not found[1]
         place += count
     yield text.between[-1]
 
 
-def _said(said: Sequence[str], rendering: Rendering, knows: Knows) -> str:
+def _rendered(said: Sequence[str], rendering: Rendering, knows: Knows) -> str:
     """Return some words in English, and also unchanged if the catalog contains them."""
     if not rendering:
         return ""
     own = " ".join(said) if all(map(knows, said)) else ""
-    english = _known(rendering, knows)
+    english = _first_known(rendering, knows)
     if own:
         return f"{own} {english}" if english and english != own else own
     return english or rendering[0]
 
 
-def _of_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
+def _translated_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
     """Return a run of unspaced characters in English, and also unchanged if the catalog contains words of it."""
-    parts = [*languages.parted(run)]
+    parts = [*languages.split(run)]
     if all(rendering is None for _, rendering in parts):
         return run
     is_known = any(map(knows, words(run)))
     english = [run] if is_known else []
     for part, rendering in parts:
         if rendering:
-            english.append(_known(rendering, knows) or ("" if is_known else rendering[0]))
+            english.append(_first_known(rendering, knows) or ("" if is_known else rendering[0]))
         elif rendering is None and not is_known and len(part) >= _NAME_MIN and not re.search(r"[\u3040-\u309f]", part):
             english.append(part)
     return f" {' '.join(filter(None, english))} "
 
 
-def _known(rendering: Rendering, knows: Knows) -> str:
+def _first_known(rendering: Rendering, knows: Knows) -> str:
     """Return the first alternative of which the catalog contains all words, else nothing."""
     return next((each for each in rendering if all(map(knows, words(each)))), "")

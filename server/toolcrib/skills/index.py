@@ -404,7 +404,7 @@ class SkillIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        store.prepare(SKILLS_FULL_TEXT.keep_in_step)
+        store.prepare(SKILLS_FULL_TEXT.synchronize)
 
     def data_version(self) -> int:
         """Return a number that changes when another process has written to the file; never waits."""

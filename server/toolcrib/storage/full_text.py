@@ -32,7 +32,7 @@ class FullText:
     content: str
     view: str = ""
 
-    def keep_in_step(self, store: Store) -> None:
+    def synchronize(self, store: Store) -> None:
         """Rebuild the full-text table unless it and its triggers exist exactly as they should (R37, R38).
 
         Raises:

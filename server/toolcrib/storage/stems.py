@@ -19,7 +19,7 @@ from toolcrib.storage.store import Store, damaged_rows, insert, to_json
 BATCH = 2000
 """Rows per transaction: others may write between two of them. Larger transactions write fewer counts."""
 
-EVERYBODY = ""
+ALL_SERVERS = ""
 """The key for all servers together; no server's key is empty."""
 
 IN_NAME = "="
@@ -62,7 +62,7 @@ class StemTables:
     version: int
     reads: Callable[[Sequence[str]], Sequence[str]] = tuple
 
-    def keep_in_step(self, store: Store) -> None:
+    def synchronize(self, store: Store) -> None:
         """Rebuild the tables unless they exist exactly as they should, which requires FTS5.
 
         Raises:
@@ -149,8 +149,8 @@ class StemTables:
             return False
         tallies: defaultdict[str, Tally] = defaultdict(self.tally)
         given = to_json(ids)
-        self._take_out(connection, given, tallies)
-        self._put_in(connection, given, tallies, stem)
+        self._remove_rows(connection, given, tallies)
+        self._add_rows(connection, given, tallies, stem)
         self._count(connection, tallies)
         connection.execute(f"DELETE FROM {due} WHERE id {_CHOSEN}", (given,))
         connection.execute(
@@ -159,7 +159,7 @@ class StemTables:
         )
         return len(ids) == BATCH
 
-    def _take_out(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"]) -> None:
+    def _remove_rows(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"]) -> None:
         stems = f"{self.table}_stems"
         query = f"SELECT server, {self.fields} FROM {stems}_rows WHERE id {_CHOSEN}"
         before: defaultdict[str, list[Document]] = defaultdict(list)
@@ -173,7 +173,7 @@ class StemTables:
         connection.execute(f"INSERT INTO {stems}({columns}) {delete}", (ids,))
         connection.execute(f"DELETE FROM {stems}_rows WHERE id {_CHOSEN}", (ids,))
 
-    def _put_in(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
+    def _add_rows(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
         stems, columns = f"{self.table}_stems", ", ".join(self.columns)
         select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN} "
         select += f"AND {self.trusted} != ''"
@@ -196,14 +196,14 @@ class StemTables:
         for owner, tally in tallies.items():
             self._add_up(connection, owner, tally)
             every.join(tally)
-        for owner, tally in (*sorted(tallies.items()), (EVERYBODY, every)):
+        for owner, tally in (*sorted(tallies.items()), (ALL_SERVERS, every)):
             counts.add(connection, owner, tally.having)
             uses.add(connection, owner, tally.uses)
         words = f"{self.table}_stems_words"
         terms = {term for term, _ in every.having}
         insert(connection, words, sorted((term[::-1],) for term in terms), "ON CONFLICT DO NOTHING")
         fewer = {term for (term, _), number in every.having.items() if number < 0}
-        nowhere = f"NOT EXISTS (SELECT 1 FROM {counts.table} WHERE server = '{EVERYBODY}' AND term = ?)"
+        nowhere = f"NOT EXISTS (SELECT 1 FROM {counts.table} WHERE server = '{ALL_SERVERS}' AND term = ?)"
         gone = [(term[::-1], term) for term in sorted(fewer)]
         connection.executemany(f"DELETE FROM {words} WHERE backwards = ? AND {nowhere}", gone)
 
@@ -358,7 +358,7 @@ class Stems:
     def __init__(self, store: Store, tables: StemTables, stem: Stem) -> None:
         self._store, self.tables, self.stem = store, tables, stem
         self._filling = RLock()
-        store.prepare(tables.keep_in_step)
+        store.prepare(tables.synchronize)
 
     @property
     def available(self) -> bool:
@@ -454,7 +454,7 @@ class StemReader:
         """Return how many rows of these servers (None: all) contain a stem, by mask."""
         query = f"SELECT mask, documents FROM {self._stems}_counts WHERE server = ? AND term = ?"
         if servers is None:
-            return self._connection.execute(query, (EVERYBODY, term)).fetchall()
+            return self._connection.execute(query, (ALL_SERVERS, term)).fetchall()
         query = (
             f"SELECT mask, sum(documents) FROM {self._stems}_counts "
             "WHERE server IN (SELECT value FROM json_each(?)) AND term = ? GROUP BY mask"
@@ -467,12 +467,12 @@ class StemReader:
             f"SELECT coalesce(sum(occurrences), 0) FROM {self._stems}_uses "
             "WHERE server IN (SELECT value FROM json_each(?)) AND term = ? AND place = ?"
         )
-        chosen = to_json([EVERYBODY] if servers is None else list(servers))
+        chosen = to_json([ALL_SERVERS] if servers is None else list(servers))
         return int(self._connection.execute(query, (chosen, term, place)).fetchone()[0])
 
     def often(self, more_than: float) -> list[tuple[str, int]]:
         """Return (stem, counted field) where the stem occurs more than ``more_than`` times in all rows together."""
-        query = f"SELECT term, place FROM {self._stems}_uses WHERE server = '{EVERYBODY}' AND occurrences > ?"
+        query = f"SELECT term, place FROM {self._stems}_uses WHERE server = '{ALL_SERVERS}' AND occurrences > ?"
         return self._connection.execute(query, (more_than,)).fetchall()
 
     def sums(self, servers: Collection[str] | None) -> Iterator[tuple[int, list[int]]]:
@@ -487,7 +487,7 @@ class StemReader:
         """Return the stems of any rows with this prefix or suffix whose length is within ``lengths``, inclusive."""
         counts = (
             f"SELECT DISTINCT term FROM {self._stems}_counts "
-            f"WHERE server = '{EVERYBODY}' AND term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ?"
+            f"WHERE server = '{ALL_SERVERS}' AND term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ?"
         )
         words = (
             f"SELECT backwards FROM {self._stems}_words "

@@ -180,7 +180,7 @@ class Store:
     Some damage, and an unwritable disk, shows only on a write: then the same is done in use. If a file is damaged a
     second time, memory replaces it permanently. After an unwritable disk, a later write returns to the file.
     ``generation`` increases with each replacement; ``rebuilt`` says why the store in use is not the original file.
-    ``told`` is called with that reason too, from the thread in which it happens; for a disk only once.
+    ``on_replaced`` is called with that reason too, from the thread in which it happens; for a disk only once.
 
     Raises:
         StoreError: not even a database in memory can be created.
@@ -194,20 +194,20 @@ class Store:
         *,
         fts: Literal["auto", "off"] = "auto",
         clock: Callable[[], float] = time.time,
-        told: Callable[[str], None] | None = None,
+        on_replaced: Callable[[str], None] | None = None,
     ) -> None:
-        self._asked, self._schema, self._clock, self._told = path, schema, clock, told
+        self._preferred, self._schema, self._clock, self._on_replaced = path, schema, clock, on_replaced
         # Reentrant, because a step that runs while a file is replaced writes under the same lock.
         self._lock, self._pool = RLock(), Lock()
         self._idle: list[sqlite3.Connection] = []
         self._steps: list[Callable[[Store], None]] = []
         self._owed: dict[str, Callable[[sqlite3.Connection], object]] = {}
-        self._is_told_of_memory = self._was_damaged = self._closed = False
+        self._has_reported_memory = self._was_damaged = self._closed = False
         self._data_version = 0
         self.generation = -1
         with _store_errors(path.name):
             self.fts = fts == "auto" and has_fts5()
-            self._take(open_file(path, schema, clock(), fts=self.fts))
+            self._switch_to(open_file(path, schema, clock(), fts=self.fts))
 
     def __enter__(self) -> Self:
         return self
@@ -269,9 +269,9 @@ class Store:
             StoreError: any other SQLite error.
 
         """
-        with _store_errors(self._asked.name), self._lock:
+        with _store_errors(self._preferred.name), self._lock:
             if self._in_memory_since is not None and not 0 <= self._clock() - self._in_memory_since < _TRY_FILE_EVERY_S:
-                self._go_back()
+                self._return_to_file()
             connection = self._writer
             try:
                 # IMMEDIATE: a transaction that reads before it writes fails if another process writes in between.
@@ -284,7 +284,7 @@ class Store:
                         connection.execute("ROLLBACK")
             except sqlite3.Error as error:
                 if self._is_replaced(error):
-                    raise _made_ours(StoreReplaced, self._asked.name, error) from error
+                    raise _store_error(StoreReplaced, self._preferred.name, error) from error
                 raise
             self._checkpoint()
 
@@ -343,7 +343,7 @@ class Store:
 
     # -- what takes the file's place -------------------------------------------------------------
 
-    def _take(self, opened: Opened) -> None:
+    def _switch_to(self, opened: Opened) -> None:
         """Switch to what was opened."""
         with self._pool:
             # A connection in use belongs to the previous file: on its return it is recognized by its generation.
@@ -353,13 +353,13 @@ class Store:
             self._identity = identity_of(opened.path) if opened.path else None
         is_for_good = opened.path is not None or self._was_damaged
         self._in_memory_since = None if is_for_good else self._clock()
-        if opened.reason and self._told and not (opened.path is None and self._is_told_of_memory):
-            self._is_told_of_memory = self._is_told_of_memory or opened.path is None
-            self._told(opened.reason)
+        if opened.reason and self._on_replaced and not (opened.path is None and self._has_reported_memory):
+            self._has_reported_memory = self._has_reported_memory or opened.path is None
+            self._on_replaced(opened.reason)
 
     def _replace(self, opened: Opened) -> None:
         """Switch from the current file to what was opened. The lock must be held."""
-        self._take(opened)
+        self._switch_to(opened)
         with suppress(StoreReplaced):  # then the steps have been run with its own replacement
             for step in self._steps:
                 step(self)
@@ -386,10 +386,10 @@ class Store:
         self._replace(opened)
         return True
 
-    def _go_back(self) -> None:
+    def _return_to_file(self) -> None:
         """Return to the file, if it is writable again, and apply all changes it is owed. The lock must be held."""
-        opened = open_file(self._asked, self._schema, self._clock(), fts=self.fts)
-        if opened.path is not None and _is_done(opened.connection, self._owed.values()):
+        opened = open_file(self._preferred, self._schema, self._clock(), fts=self.fts)
+        if opened.path is not None and _all_succeed(opened.connection, self._owed.values()):
             self._owed.clear()
             self._close_connections()
             self._replace(opened)
@@ -400,7 +400,7 @@ class Store:
     @contextmanager
     def _distrusting(self) -> Generator[None]:
         """Make the next start check the file if it turns out to be damaged."""
-        with _store_errors(self._asked.name):
+        with _store_errors(self._preferred.name):
             try:
                 yield
             except sqlite3.Error as error:
@@ -477,7 +477,7 @@ class Store:
                         self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _is_done(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.Connection], object]]) -> bool:
+def _all_succeed(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.Connection], object]]) -> bool:
     """Return whether all of these functions succeeded, in one transaction."""
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -495,9 +495,9 @@ def _store_errors(name: str) -> Generator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
-        raise _made_ours(StoreError, name, error) from error
+        raise _store_error(StoreError, name, error) from error
 
 
-def _made_ours(kind: type[StoreError], name: str, error: Exception) -> StoreError:
+def _store_error(kind: type[StoreError], name: str, error: Exception) -> StoreError:
     public = f"The file {name} cannot be used at the moment; if this persists, restart toolcrib."
     return kind(public, detail=f"{type(error).__name__}: {error}")
