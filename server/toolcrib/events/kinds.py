@@ -30,6 +30,7 @@ class Event:
         super().__init_subclass__()
         cls.name = re.sub(r"\B[A-Z]", r"_\g<0>", cls.__name__).lower()
         cls.level = level
+        # In place, hence without slots: those would need a new class, which this hook cannot put in place of the old.
         dataclass(frozen=True)(cls)
 
 

@@ -57,6 +57,7 @@ class Batches:
         self._is_wanted.set()
         if self._thread:
             self._thread.join()
+        # Lines that were added after the thread's last look.
         self.flush()
 
     def add(self, line: Line) -> None:

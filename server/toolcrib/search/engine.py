@@ -224,6 +224,7 @@ class Engine(Generic[T]):
         # than are shown.
         with self._opened(scope.documents) as postings:
             ranker = self._ranker(postings)
+            # Words of the documents decide, since a catalog may itself be in another language.
             is_english = not may_be_foreign(query, ranker.knows)
             ranked = ranker.rank(
                 query if is_english else self._translations.in_english(query, ranker.knows),

@@ -108,6 +108,7 @@ def _terms(text: str) -> Terms:
             if word not in STOP_WORDS and (word in counted or len(counted) < _TERMS_MAX):
                 own = weight * (_FRAMING if word in FRAMING_WORDS else 1.0)
                 counted[word] = max(own, counted.get(word, 0.0))
+    # Only the ratio of weights matters: a request that is one quotation must not rank as if it were less important.
     most = max(counted.values(), default=1.0)
     return {word: weight / most for word, weight in counted.items()} if most < 1 else counted
 
@@ -160,6 +161,7 @@ ENGLISH_ONLY = STOP_WORDS - _SHARED
 
 def may_be_foreign(request: str, knows: Knows) -> bool:
     """Return whether a request may be in another language than English; only then translating can change it."""
+    # The order matters for cost: script is one search, words need a look-up of each in the documents.
     return is_unspaced(request) or bool(unknown_words(request, knows))
 
 
@@ -311,8 +313,8 @@ class QueryExpansion:
             for stem, stems in matching.items()
             if (group := self._synonyms_of(stem, stems, weights, counted[stem]))
         ]
-        name_weights = dict(weights)
         # A copy, because synonyms of synonyms do not count.
+        name_weights = dict(weights)
         for stem, weight in weights.items():
             for other in self._synonyms.get(stem, ()):
                 name_weights.setdefault(other, _SYNONYM * weight)
@@ -336,6 +338,7 @@ class QueryExpansion:
                 weights.setdefault(whole, _REPAIRED * max(counted[one], counted[other]))
                 matching[one].append(whole)
                 matching[other].append(whole)
+        # Last, so that a word of the query itself never gets the lower weight of a related form.
         for stem, stems in matching.items():
             for kindred in agent_noun_stems(stem):
                 if kindred in self._vocabulary and kindred not in weights:
