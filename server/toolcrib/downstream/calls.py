@@ -4,7 +4,7 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -181,38 +181,35 @@ async def _ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
     return await ask(str(method), params)
 
 
-@dataclass(frozen=True, slots=True)
-class CallParts:
-    """The dependencies of a server's calls. ``connection`` returns the live one, started if it is not up.
-
-    ``note_login`` is called when the server requires a login.
-    """
-
-    settings: ServerSettings
-    limits: LimitsSection
-    live_list: LiveList
-    relays: Relays
-    suspended_calls: SuspendedCalls
-    tasks: TaskGroup
-    connection: Callable[[], Awaitable[Connection]]
-    note_login: Callable[[Failure], None]
-
-
 class Calls:
     """The calls of one server.
 
-    ``circuit`` says whether it may be called. ``in_flight`` counts the calls under way; ``last_use`` is when the last
-    one ended, on anyio's clock.
+    ``connection`` returns the live one, and starts the server first if it is not up. ``note_login`` is called when the
+    server requires a login. ``circuit`` says whether it may be called. ``in_flight`` counts the calls under way;
+    ``last_use`` is when the last one ended, on anyio's clock.
     """
 
-    def __init__(self, parts: CallParts) -> None:
-        self._parts = parts
-        self._settings, self._limits = parts.settings, parts.limits
-        self._redactor = parts.settings.redactor
+    def __init__(
+        self,
+        settings: ServerSettings,
+        limits: LimitsSection,
+        *,
+        live_list: LiveList,
+        relays: Relays,
+        suspended_calls: SuspendedCalls,
+        tasks: TaskGroup,
+        connection: Callable[[], Awaitable[Connection]],
+        note_login: Callable[[Failure], None],
+    ) -> None:
+        self._settings, self._limits = settings, limits
+        self._live_list, self._relays = live_list, relays
+        self._connection, self._note_login = connection, note_login
+        self._redactor = settings.redactor
         self._clean = self._redactor.clean
-        self._capacity = anyio.Semaphore(parts.limits.calls_in_flight, fast_acquire=True)
-        self._suspendable = SuspendableWork(parts.suspended_calls, parts.tasks, parts.settings.key)
-        self.circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
+        # Calls beyond the limit wait here, within their own deadlines.
+        self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
+        self._suspendable = SuspendableWork(suspended_calls, tasks, settings.key)
+        self.circuit = Circuit(settings.key, limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
 
@@ -239,7 +236,7 @@ class Calls:
         identity = partial(same_request, self._settings.key, call.method, call.params)
         if self._suspendable.resumes(request):
             return await self._suspendable.resume(request, identity())
-        if self._parts.live_list.era == "modern" or not request.session.capabilities:
+        if self._live_list.era == "modern" or not request.session.capabilities:
             return await self._deliver(call)
         # In its own task, which outlives the caller's request if the server asks something.
         suspended = SuspendedCall(request, identity)
@@ -256,7 +253,7 @@ class Calls:
             StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``method`` is in them.
 
         """
-        with Call(self._parts.relays, OWN_REQUEST, method, {}, method, send=send) as call:
+        with Call(self._relays, OWN_REQUEST, method, {}, method, send=send) as call:
             return await self._deliver(call)
 
     # -- sending ---------------------------------------------------------------------------------
@@ -264,9 +261,9 @@ class Calls:
     async def _deliver(self, call: Call) -> JsonObject:
         with self.circuit.guarding():
             try:
-                return await self._answer(await self._parts.connection(), call)
+                return await self._answer(await self._connection(), call)
             except Undelivered:
-                connection = await self._parts.connection()
+                connection = await self._connection()
             try:
                 return await self._answer(connection, call)
             except Undelivered as error:
@@ -304,8 +301,8 @@ class Calls:
     async def _check(self, connection: Connection, call: Call) -> None:
         """Refuse a request that the server would misinterpret."""
         if call.fingerprint is not None:
-            await self._parts.live_list.catch_up(connection)
-            if self._parts.live_list.tools.get(call.target) != call.fingerprint:
+            await self._live_list.catch_up(connection)
+            if self._live_list.tools.get(call.target) != call.fingerprint:
                 raise Outdated
         if call.is_retry and connection.era == "legacy":
             raise refused()  # the server knows no retries, and would run it again
@@ -338,7 +335,7 @@ class Calls:
 
         try:
             return await answer_questions(
-                result, partial(self._parts.relays.ask, call), again, most=self._limits.input_rounds
+                result, partial(self._relays.ask, call), again, most=self._limits.input_rounds
             )
         except MCPError as error:
             raise self._not_answered(error.message) from None
@@ -349,7 +346,7 @@ class Calls:
         if failure.needs_login:
             # Of a login that does not reach this tool, the other tools and calls go on.
             if not as_object(challenged.data).get("wants_more"):
-                self._parts.note_login(failure)
+                self._note_login(failure)
             return login_needed(self._settings, failure)
         return DownstreamError(INTERNAL_ERROR, f"{self._clean(failure.reason)}. {failure.remedy}")
 

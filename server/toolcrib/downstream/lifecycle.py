@@ -16,7 +16,7 @@ from toolcrib.base.errors import StartFailed
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.calls import CallParts, Calls
+from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import (
     Connection,
     DiedOnProbe,
@@ -135,16 +135,14 @@ class Downstream:
         is_exclusive = dependencies.isolation.is_exclusive(scope)
         self._relays = Relays(settings, dependencies.limits, scope.declared, is_exclusive=is_exclusive)
         self.calls = Calls(
-            CallParts(
-                settings=settings,
-                limits=dependencies.limits,
-                live_list=self._list,
-                relays=self._relays,
-                suspended_calls=dependencies.suspended_calls,
-                tasks=tasks,
-                connection=self.connection,
-                note_login=self._note_login,
-            )
+            settings,
+            dependencies.limits,
+            live_list=self._list,
+            relays=self._relays,
+            suspended_calls=dependencies.suspended_calls,
+            tasks=tasks,
+            connection=self.connection,
+            note_login=self._note_login,
         )
         self.subscriptions = Subscriptions(self.calls, self.connection, self._live_connection)
 
