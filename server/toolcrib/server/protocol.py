@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import mcp_types as types
 from anyio.abc import TaskGroup
@@ -34,7 +34,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.gateway.results import failure
-from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
@@ -371,6 +371,31 @@ class Wire:
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None
+
+
+class WireOwner(Protocol):
+    """Whoever replaces the wire when a reload puts another generation in use."""
+
+    wire: Wire
+
+
+class CurrentServer:
+    """The SDK's server of the wire in use, with the transport's middleware in front.
+
+    The SDK reads the middleware and the handler for each request, and the declaration for each connection; it caches
+    none of them, so every attribute is looked up anew.
+    """
+
+    def __init__(self, owner: WireOwner, front: Sequence[ServerMiddleware[Any]]) -> None:
+        self._owner, self._front = owner, front
+
+    @property
+    def middleware(self) -> list[ServerMiddleware[Any]]:
+        """The transport's middleware, then that of the wire in use."""
+        return [*self._front, *self._owner.wire.server.middleware]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._owner.wire.server, name)
 
 
 # -- refusals ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Serves a gateway over MCP: what transports run, whatever the config is at the moment."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from toolcrib.jsonrpc.sdk import ServerMiddleware
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.early import EarlyExchange
 from toolcrib.server.handshake_cache import open_handshake_cache
-from toolcrib.server.protocol import Wire
+from toolcrib.server.protocol import CurrentServer, Wire
 from toolcrib.server.sessions import Sessions, open_resumable
 from toolcrib.server.subscriptions import ResourceUpdates
 
@@ -48,7 +48,7 @@ class Serving:
 
     def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
         """Return the server for the SDK to run, with the transport's middleware in front."""
-        return cast("Server[Any]", _CurrentServer(self, front))
+        return cast("Server[Any]", CurrentServer(self, front))
 
     def serves_modern(self, params: Any) -> bool:
         """Return whether a request of the sessionless era with these params is served."""
@@ -111,24 +111,6 @@ class Serving:
                 with anyio.move_on_after(limits.call_max_s):
                     while wire.under_way:
                         await anyio.sleep(_DRAIN_POLL_S)
-
-
-class _CurrentServer:
-    """The SDK's server of the wire in use, with the transport's middleware in front.
-
-    The SDK reads the middleware and the handler for each request, and the declaration for each connection; it caches
-    none of them, so every attribute is looked up anew.
-    """
-
-    def __init__(self, serving: Serving, front: Sequence[ServerMiddleware[Any]]) -> None:
-        self._serving, self._front = serving, front
-
-    @property
-    def middleware(self) -> list[ServerMiddleware[Any]]:
-        return [*self._front, *self._serving.wire.server.middleware]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._serving.wire.server, name)
 
 
 @asynccontextmanager
