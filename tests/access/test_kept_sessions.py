@@ -158,7 +158,7 @@ class Refusing(StoredSessions):
         raise StoreError("no", detail="locked")
 
     def change_skills(
-        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active
+        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active = ()
     ) -> Active:
         self.asked += 1
         raise StoreError("no", detail="locked")

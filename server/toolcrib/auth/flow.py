@@ -1,7 +1,7 @@
 """A person logs in to a server: from the server's challenge to a stored login."""
 
 # asyncio resolves the listener's address in a concurrent.futures executor, whose module it would import on the loop.
-import concurrent.futures.thread  # noqa: F401 - see above
+import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - see above
 import math
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -274,9 +274,8 @@ class NameMasker:
         from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
         read = _unknown(names).read
-        return _replaced(
-            text, [(each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text)]
-        )
+        left = ((each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text))
+        return _replaced(text, left)
 
     def without(self, candidate: str, lost: frozenset[str] = frozenset()) -> str:
         """Return what is left of a candidate, in the form of ``places.candidates``, without denied names; or all of it.

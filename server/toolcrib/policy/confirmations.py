@@ -106,7 +106,7 @@ class Confirmations:
         try:
             self.allow(approval)
         except StoreError as error:
-            _log.warning("an answer cannot be stored: %s", error.detail)  # it still holds for this call
+            _log.warning("an answer cannot be kept: %s", error.detail)  # it still holds for this call
 
     async def _answer(self, request: Request, subject: Subject) -> tuple[ConfirmationAnswer, str]:
         """Return a person's answer and, if nobody could be asked, why not.
