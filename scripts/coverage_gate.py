@@ -7,7 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-GATES = (("toolcrib/store/", 95.0), ("toolcrib/search/", 95.0), ("/index/", 95.0), ("toolcrib/", 90.0))
+GATES = (
+    ("toolcrib/storage/", 95.0),
+    ("toolcrib/search/", 95.0),
+    ("toolcrib/catalog/index.py", 95.0),
+    ("toolcrib/skills/index.py", 95.0),
+    ("toolcrib/", 90.0),
+)
 """Part of the path of a source file, and the least percentage of all such files taken together."""
 
 
@@ -26,7 +32,7 @@ def main() -> int:
     for part, least in GATES:
         reached = percentage(files, part)
         missed |= reached < least
-        print(f"{part:<20} {reached:5.1f} % of {least:.0f} % {'' if reached >= least else 'MISSED'}")
+        print(f"{part:<26} {reached:5.1f} % of {least:.0f} % {'' if reached >= least else 'MISSED'}")
     if missed:
         worst = sorted(files.items(), key=lambda item: item[1]["summary"]["percent_covered"])[:10]
         print("\nleast covered:")
