@@ -229,7 +229,7 @@ TOO_LONG = pytest.mark.xfail(reason="it passes more modules than it should", str
         "tools/list, modules",
         "tools/call, modules",
         "tools/call, names",
-        pytest.param("tool_search, modules", marks=TOO_LONG),
+        "tool_search, modules",
         pytest.param("skill_search, modules", marks=TOO_LONG),
         pytest.param("skill_get, modules", marks=TOO_LONG),
     ],

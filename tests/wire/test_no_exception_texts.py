@@ -56,7 +56,7 @@ MODULES = {
         "unwrap_arguments",
     ],
     results: ["weight"],
-    protocol: ["list_result", "call_result"],
+    protocol: ["list_result", "_call_result"],
     registry: ["checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],

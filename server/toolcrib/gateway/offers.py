@@ -80,6 +80,12 @@ class OfferUseCases:
         self._gate, self._tools_gate, self._tools = offline.offer_gate, offline.gate, offline.indexer.current
         self._texts, self._searcher = offline.offer_texts, OfferSearcher(offline.search)
         self._first_index_deadline = first_index_deadline
+        self.searchable: tuple[OfferKind, ...] = tuple(
+            kind
+            for kind in KINDS
+            if (self.expose.prompts if kind == "prompt" else self.expose.resources) == "searchable"
+        )
+        """The kinds that are not listed, and are therefore searched."""
         self._searched: dict[tuple[int, ...], tuple[PermittedOffers, NameMasker, OfferDocuments]] = {}
 
     # -- list ------------------------------------------------------------------------------------
@@ -124,12 +130,6 @@ class OfferUseCases:
 
     # -- search ----------------------------------------------------------------------------------
 
-    @property
-    def searchable(self) -> Collection[OfferKind]:
-        """The kinds that are not listed, and therefore searchable."""
-        exposures = {"prompt": self.expose.prompts}
-        return [each for each in KINDS if exposures.get(each, self.expose.resources) == "searchable"]
-
     async def search(self, session: Session, wanted: documents.Request, server: str | None) -> list[FoundOffer]:
         """Find what the session's caller may use and is not listed.
 
@@ -137,8 +137,6 @@ class OfferUseCases:
             BadRequest: a pattern cannot be used.
 
         """
-        if not self.searchable:
-            return []
         await self._first_listing(session, self._servers if server is None else [server])
         few = replace(wanted, limit=min(wanted.limit, _FOUND_MAX))
         return await anyio.to_thread.run_sync(self._searcher.search, few, self._documents(session), server)

@@ -3,9 +3,7 @@
 import mcp_types as types
 from mcp import MCPError
 
-from toolcrib.base.json_values import as_list, compact
 from toolcrib.base.model import JsonObject
-from toolcrib.gateway.results import failure
 from toolcrib.policy.requests import meta_for_next_hop
 
 LIST_TTL_MS = 10_000
@@ -52,31 +50,6 @@ def list_result(tools: list[JsonObject], server_info: JsonObject | None) -> Json
         "cacheScope": "private",
         "_meta": {types.SERVER_INFO_META_KEY: server_info},
     }
-
-
-def call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
-    """Return the result of ``tools/call`` in the form of its era."""
-    meta = meta_for_next_hop(result.get("_meta"))
-    if server_info is not None:
-        stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
-        return {"resultType": "complete", **result, "_meta": stamped}
-    if result.get("resultType", "complete") != "complete":
-        return failure("The server asks for input during the call, which this client's protocol cannot carry.")
-    plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
-    if meta:
-        plain["_meta"] = meta
-    return _with_object_content(plain)
-
-
-def _with_object_content(result: JsonObject) -> JsonObject:
-    """Convert structured content that is not an object to text: the sessionful revisions do not allow it."""
-    structured = result.get("structuredContent")
-    if structured is None or isinstance(structured, dict):
-        return result
-    text = {"type": "text", "text": compact(structured)}
-    kept = {key: value for key, value in result.items() if key != "structuredContent"}
-    content = as_list(result.get("content"))
-    return kept if text in content else {**kept, "content": [*content, text]}
 
 
 def _sessionful_definition(tool: JsonObject) -> JsonObject:

@@ -28,7 +28,7 @@ from toolcrib.base.errors import (
     UnknownSkill,
     UnknownTool,
 )
-from toolcrib.base.json_values import as_object, weight
+from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.gateway.composition import Generation
@@ -36,10 +36,10 @@ from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.gateway.results import failure
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import ClientProfiles
-from toolcrib.policy.requests import Request
+from toolcrib.policy.requests import Request, meta_for_next_hop
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
-from toolcrib.server.envelopes import call_result, enveloped, list_result
+from toolcrib.server.envelopes import MODERN_ONLY, enveloped, list_result
 from toolcrib.server.handshake_cache import HandshakeCache, with_instructions
 from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import ListChanges, Listing
@@ -318,7 +318,7 @@ class Wire:
                 result = await self._resumable.run(request, partial(self._called, name, given))
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
-        return call_result(result or failure(_GONE), self._server_info(context))
+        return _call_result(result or failure(_GONE), self._server_info(context))
 
     async def _called(self, name: str, arguments: JsonObject, request: Request) -> JsonObject:
         if name in self._builtins.tools:
@@ -371,6 +371,31 @@ class Wire:
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None
+
+
+def _call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
+    """Return the result of ``tools/call`` in the form of its era."""
+    meta = meta_for_next_hop(result.get("_meta"))
+    if server_info is not None:
+        stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
+        return {"resultType": "complete", **result, "_meta": stamped}
+    if result.get("resultType", "complete") != "complete":
+        return failure("The server asks for input during the call, which this client's protocol cannot carry.")
+    plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
+    if meta:
+        plain["_meta"] = meta
+    return _with_object_content(plain)
+
+
+def _with_object_content(result: JsonObject) -> JsonObject:
+    """Convert structured content that is not an object to text: the sessionful revisions do not allow it."""
+    structured = result.get("structuredContent")
+    if structured is None or isinstance(structured, dict):
+        return result
+    text = {"type": "text", "text": compact(structured)}
+    kept = {key: value for key, value in result.items() if key != "structuredContent"}
+    content = as_list(result.get("content"))
+    return kept if text in content else {**kept, "content": [*content, text]}
 
 
 class WireOwner(Protocol):

@@ -146,7 +146,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
             server=given.server,
         )
         answer = await self._tool_use_cases.search_tools(request.session, wanted, given.detail)
-        offers = await self._offers.search(request.session, wanted, given.server)
+        offers = await self._offers.search(request.session, wanted, given.server) if self._offers.searchable else []
         if not offers:
             return Answer(answer_text(answer), search_json(answer))
         lines = [answer_text(answer), _OFFERS_HEAD, *(each.as_text for each in offers)]
