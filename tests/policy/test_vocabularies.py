@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from access import state_files
+from policy import state_files
 from toolcrib.base.model import Caller
 from toolcrib.policy.rules import VisibilityRule
 from toolcrib.policy.state import (

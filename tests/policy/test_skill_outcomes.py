@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from access import state_files
+from policy import state_files
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S, Outcomes, Report, SkillOutcomes
 
 NOW = 1_000_000.0

@@ -48,7 +48,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE.parent / "tools")))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE.parent / "catalog")))},
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from access import state_files
+from policy import state_files
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
 from toolcrib.catalog.learning import Learning

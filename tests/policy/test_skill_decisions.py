@@ -5,7 +5,7 @@ from pathlib import Path
 
 from builders import watched
 
-from access import state_files
+from policy import state_files
 from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions, Use
 from toolcrib.storage.store import Store
 

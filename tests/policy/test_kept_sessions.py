@@ -9,7 +9,7 @@ import anyio
 import pytest
 from builders import watched
 
-from access import state_files
+from policy import state_files
 from toolcrib.base.errors import StoreError
 from toolcrib.policy.activations import Activate, Active, ActiveSkill, Change, Deactivate, SharedActivations
 from toolcrib.policy.state import SessionBounds, StoredSessions
