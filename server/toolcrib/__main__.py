@@ -1,7 +1,4 @@
-"""``python -m toolcrib``.
-
-Knows the command line's entry; never knows a command.
-"""
+"""``python -m toolcrib``."""
 
 from toolcrib.cli import main
 

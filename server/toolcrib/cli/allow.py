@@ -1,7 +1,4 @@
-"""``toolcrib allow``: grants, lists and revokes permanent approvals, whether the person was asked for them or not.
-
-Knows how names become tools and skills, and what is shown of an approval; never knows when a person is asked.
-"""
+"""``toolcrib allow``: grants, lists and revokes permanent approvals, whether the person was asked for them or not."""
 
 from datetime import UTC, datetime
 from functools import partial
