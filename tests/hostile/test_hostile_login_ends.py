@@ -32,7 +32,7 @@ FORKER = """
 import os, sys, anyio, httpx2
 from pathlib import Path
 from downstream.fleets import http_settings
-from toolcrib.login import renewing
+from toolcrib.auth import oauth
 from toolcrib.auth.bearers import Bearer
 from toolcrib.auth.challenges import Challenge
 from toolcrib.auth.keyring import NoKeyring
