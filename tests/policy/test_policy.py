@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.base.model import Caller
+from toolcrib.base.model import Caller, LoadingMode, SideEffects, Tool
 from toolcrib.base.names import public_name
-from toolcrib.config.schema import PolicySection
-from toolcrib.policy.rules import Permissions, Policy, VisibilityRule, policy_of
+from toolcrib.config.schema import ConfirmSection, PolicySection
+from toolcrib.policy.rules import ConfirmRules, Permissions, Policy, VisibilityRule, policy_of
 
 RED = Caller("r", tenant_id="red", profile="p")
 BLUE = Caller("b", tenant_id="blue")
@@ -368,3 +368,21 @@ def test_a_view_that_sees_all_permits_all_that_is_indexed(allow, deny, rules, ca
 def test_what_is_refused_to_a_caller_is_what_it_is_not_permitted(allow, deny, rules, caller, tool):
     permissions = Policy(allow, deny, rules).permissions(caller)
     assert permissions.refuses(*tool) is not permissions.permits(*tool)
+
+
+@pytest.mark.parametrize(
+    ("effects", "side_effects", "may"),
+    [
+        (("write",), None, True),
+        (("write",), SideEffects.WRITE, True),
+        (("destructive",), SideEffects.EXTERNAL, True),
+        (("write",), SideEffects.READ, False),
+        (("write",), SideEffects.PURE, False),
+        ((), SideEffects.WRITE, False),
+    ],
+)
+def test_what_a_server_declares_of_a_tool_matters_to_a_confirmation_only_where_it_may_do_harm(
+    effects, side_effects, may
+):
+    tool = Tool(1, "db", "drop", "db__drop", LoadingMode.DEFERRED, side_effects, read_only=False, fingerprint="f")
+    assert ConfirmRules(ConfirmSection(effects=effects)).may_concern_effects(tool) is may
