@@ -109,6 +109,8 @@ def _tools_jobs(given: Given) -> dict[str, Job]:
 def _lists(name: str, world: World, recording: Recording) -> None:
     inputs.write_skills(world.project / ".agents" / "skills")
     config = configured(world, inputs.write_servers(world.folder), inputs.CONFIGS[name])
+    if name == "no search tool":  # nothing else waits for every server
+        world.command("index", "refresh", "--config", str(config))
     _first_start(world, config, name, recording)
     is_default = name == "default"
     for host in ("behaviour", *(_HOSTS if is_default else ())):
