@@ -8,9 +8,10 @@ durations, process ids, the port, ids of sessions over HTTP, and random handles 
 ``elicitationId``). Of events, the order is compared within a session, a server and each other kind.
 
 Left out because they depend on how busy the machine is: the first handshake of a new index, which tells as many skills
-as are read by then; when a client is told that resources and prompts have changed; how often and for how many skills
-``skill_directory_rendered`` is written, which an early answer leaves out; the event that a server has not answered
-after 5 s; and whether an answer over HTTP is a stream.
+as are read by then; when a client is told that resources and prompts have changed; whether an answer over HTTP is a
+stream. Of the events: how often and for how many skills ``skill_directory_rendered`` is written, which an early answer
+leaves out; that a server has not answered after 5 s; that one sleeps, which a process that ends may not write any more;
+and how often one that fails is tried.
 """
 
 import difflib

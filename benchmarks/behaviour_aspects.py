@@ -463,7 +463,8 @@ def _failing_calls(world: World, recording: Recording) -> None:
             called = conversation.called("tool_call", {"name": name, "arguments": {}})
             _keep_said(recording, f"failing, tool_call {name}", called)
             _keep_said(recording, f"failing, {name}", conversation.called(name, {}))
-        recording.keep("calls", "failing, end", conversation.end())
+        once = dict.fromkeys(conversation.end().splitlines())  # each failure is said again when it is tried again
+        recording.keep("calls", "failing, end", "\n".join(once))
     keep_events(world, "calls, failing", recording)
 
 
@@ -585,14 +586,16 @@ def _upgrade(kept: Path, world: World, recording: Recording) -> None:
 
 
 _ONCE = "skill_directory_rendered"
-"""A kind of event of which a session has one or none, about more or fewer skills: see the docstring of the script."""
-_SLOW = "it had not answered 5 s after it was started"
+"""A kind of event of which a session has one or none, about more or fewer skills."""
+_BY_CHANCE = (("starting", "it had not answered 5 s after it was started"), ("sleeping", ""))
+"""States of servers that are told or not, depending on how busy the machine is; the second when a process ends."""
 
 
 def keep_events(world: World, label: str, recording: Recording, aspect: str = "events") -> None:
     """Keep the events of a world's sessions: in order for each session, each server and each other kind.
 
-    What goes on at the same time has no order, so it is not compared between them.
+    What goes on at the same time has no order, so it is not compared between them. Nor is how often a server that fails
+    is tried.
     """
     file = world.folder / "cache" / "events.jsonl"
     lines: dict[str, list[str]] = {}
@@ -600,11 +603,12 @@ def keep_events(world: World, label: str, recording: Recording, aspect: str = "e
         event = json.loads(line)
         if event["event"] == _ONCE:
             lines[_ONCE] = [re.sub(r'"count":\d+', '"count":"<count>"', line)]
-        elif event.get("reason") != _SLOW:
+        elif (event.get("state"), event.get("reason")) not in _BY_CHANCE:
             stream = event["session"] or f"{event['event']} {event.get('server', '')}".strip()
             lines.setdefault(stream, []).append(line)
     for stream, said in lines.items():
-        recording.keep(aspect, f"{label}: {stream}", "\n".join(said))
+        has_failed = any('"state":"failed"' in line for line in said)
+        recording.keep(aspect, f"{label}: {stream}", "\n".join(dict.fromkeys(said) if has_failed else said))
 
 
 # -- the command line ----------------------------------------------------------------------------
