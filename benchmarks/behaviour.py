@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, metavar="N", help="only the first N requests of each set")
     parser.add_argument("--first", type=int, default=3, metavar="N", help="differences shown of each (default: 3)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what DIR says, and do not ask it again")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="what runs at a time")
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, metavar="N", help="what runs at a time")
     given = parser.parse_args()
     given.against = given.against.resolve()
     if given.keep:

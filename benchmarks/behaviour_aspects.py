@@ -101,7 +101,7 @@ _STABLE = ("--listing", "stable")
 def _tools_jobs(given: Given) -> dict[str, Job]:
     found: dict[str, Job] = {f"tools, {name}": partial(_lists, name) for name in inputs.CONFIGS}
     lists = inputs.catalog.captured(given.catalog)
-    for name in ("default", "proxy", "always", "denied") if lists else ():
+    for name in ("default", "proxy", "denied") if lists else ():
         found[f"tools, {name}, catalog"] = partial(_lists_of_catalog, name, lists)
     return found
 
@@ -123,8 +123,7 @@ def _lists(name: str, world: World, recording: Recording) -> None:
 
 
 def _lists_of_catalog(name: str, lists: Mapping[str, list[JsonObject]], world: World, recording: Recording) -> None:
-    section = {key: value for key, value in inputs.CONFIGS[name].items() if key != "servers"}
-    config = configured(world, inputs.write_lists(world.folder / "lists", lists), section)
+    config = configured(world, inputs.write_lists(world.folder / "lists", lists), inputs.CONFIGS[name])
     label = f"{name}, catalog"
     _first_start(world, config, label, recording)
     for options in ((), _STABLE):
@@ -660,9 +659,9 @@ def _asked(world: World, label: str, arguments: Sequence[str]) -> str:
 def _configs(world: World, recording: Recording) -> None:
     for name, text in inputs.BROKEN_CONFIGS.items():
         config = ("--config", str(world.wrote(name, text)))
-        _keep_command(world, recording, "broken", "config", "check", *config)
-        rest = (("config", "check", "--json"), ("config", "show"), ("config", "show", "--json"), ("status", "--json"))
-        _keep_commands(world, recording, "broken", [(*each, *config) for each in rest])
+        asked = (("config", "check"), ("config", "show"), ("status",))
+        several = [(*each, *more, *config) for each in asked for more in ((), ("--json",))]
+        _keep_commands(world, recording, "broken", several)
     for name in ("open.json", "slips.json", "unsafe.json", "codex.toml"):
         for command in (("serve",), ("doctor", "--json")):
             _keep_command(world, recording, "broken", *command, "--config", str(world.folder / name))
@@ -679,9 +678,8 @@ def _commands(world: World, recording: Recording) -> None:
     _keep_commands(world, recording, "before", [(*each, *named) for each in _UNLISTED])
     for arguments in _STARTING:
         _keep_command(world, recording, "starting", *arguments, *named)
-    for arguments in _LISTED:
-        _keep_command(world, recording, "after", *arguments, *named)
-    _keep_commands(world, recording, "after", [(*each, "--json", *named) for each in (*_LISTED, *_LISTED_TOO)])
+    for more in ((), ("--json",)):
+        _keep_commands(world, recording, "after", [(*each, *more, *named) for each in _LISTED])
     _keep_commands(world, recording, "changing", [(*each, *named) for each in _CHANGING])
     recording.keep("cli", "the config after all changes", Path(config).read_text(encoding="utf-8"))
     for arguments, typed in _OTHERS:
@@ -733,8 +731,6 @@ _LISTED: Sequence[tuple[str, ...]] = (
     ("get", "isues"),
     ("logs", "issues"),
     ("events", "--session", "command-line"),
-)
-_LISTED_TOO: Sequence[tuple[str, ...]] = (
     ("search", "--type", "regex", "mail.*"),
     ("search", "--type", "exact", "send_mail"),
     ("search", "--schema", "--limit", "1", "send mail"),
