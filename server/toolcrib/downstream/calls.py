@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -49,7 +50,7 @@ class Circuit:
             CircuitOpen: the server is not to be called now.
 
         """
-        if not self._is_open:
+        if self._failures < self._limits.circuit_failures:
             return
         pause_s = self._opens_at - self._now()
         if pause_s <= 0 and not self._is_tried:
@@ -61,10 +62,6 @@ class Circuit:
             f"{again}. Nothing ran. The last one: {self._reason}",
         )
 
-    @property
-    def _is_open(self) -> bool:
-        return self._failures >= self._limits.circuit_failures
-
     def guarding(self) -> "Guard":
         """Let one call through, which is made in the block, and note how it ends.
 
@@ -73,7 +70,7 @@ class Circuit:
 
         """
         self.check()
-        is_try = self._is_open
+        is_try = self._failures >= self._limits.circuit_failures
         self._is_tried = self._is_tried or is_try
         return Guard(self, is_try=is_try)
 
@@ -186,7 +183,7 @@ class Calls:
 
     ``connection`` returns the live one, and starts the server first if it is not up. ``note_login`` is called when the
     server requires a login. ``circuit`` says whether it may be called. ``in_flight`` counts the calls under way;
-    ``last_use`` is when the last one ended, on anyio's clock.
+    ``last_use`` is when the last one ended, on the clock of :func:`time.monotonic`.
     """
 
     def __init__(
@@ -209,7 +206,7 @@ class Calls:
         # Calls beyond the limit wait here, within their own deadlines.
         self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
         self._suspendable = SuspendableWork(suspended_calls, tasks, settings.key)
-        self.circuit = Circuit(settings.key, limits, anyio.current_time)
+        self.circuit = Circuit(settings.key, limits, time.monotonic)
         self.in_flight = 0
         self.last_use = -math.inf
 
@@ -276,9 +273,14 @@ class Calls:
         self.in_flight += 1
         try:
             with call.deadline.begin():
-                async with self._capacity:
-                    await self._check(connection, call)
+                try:
+                    self._capacity.acquire_nowait()
+                except anyio.WouldBlock:
+                    await self._capacity.acquire()
+                try:
                     result = await self._rounds(connection, call)
+                finally:
+                    self._capacity.release()
                 # In a thread: it may be long. What is no error is passed on as it is.
                 is_error = bool(result.get("isError"))
                 return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
@@ -290,7 +292,7 @@ class Calls:
             raise DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data)) from None
         finally:
             self.in_flight -= 1
-            self.last_use = anyio.current_time()
+            self.last_use = time.monotonic()
         waited_s = call.deadline.waited_s
         raise CallTimeout(
             self._settings.key,
@@ -298,17 +300,18 @@ class Calls:
             "The call may have run: check before you repeat it.",
         )
 
-    async def _check(self, connection: Connection, call: Call) -> None:
-        """Refuse a request that the server would misinterpret."""
+    async def _rounds(self, connection: Connection, call: Call) -> JsonObject:
+        """Send the request, unless the server would misinterpret it.
+
+        If its caller can be asked at once, it is sent as often as the server asks by its results.
+        """
         if call.fingerprint is not None:
-            await self._live_list.catch_up(connection)
+            if not connection.is_listed:
+                await self._live_list.catch_up(connection)
             if self._live_list.tools.get(call.target) != call.fingerprint:
                 raise Outdated
         if call.is_retry and connection.era == "legacy":
             raise refused()  # the server knows no retries, and would run it again
-
-    async def _rounds(self, connection: Connection, call: Call) -> JsonObject:
-        """Send the request; where its caller can be asked at once, also as often as the server asks by its results."""
         if call.send:
             return await call.send(connection)
         request = call.request

@@ -66,11 +66,6 @@ class InterceptingChannel:
         self._channel, self._declared = channel, declared
         self._on_request, self._on_notify = on_request, on_notify
 
-    @property
-    def ended(self) -> anyio.Event:
-        """Set when nothing more arrives."""
-        return self._channel.ended
-
     async def send_raw_request(self, method: str, params: Params, opts: CallOptions | None = None) -> JsonObject:
         """Send a request and return the raw result."""
         if method == "initialize":
@@ -317,10 +312,12 @@ class Connection:
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._channel = InterceptingChannel(streams.channel, declared, relays.on_request, relays.on_notify)
+        self._channel = streams.channel
         self.announcements = Announcements()
         self.session = ClientSession(
-            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.announcements.receive
+            dispatcher=InterceptingChannel(streams.channel, declared, relays.on_request, relays.on_notify),
+            client_info=CLIENT_INFO,
+            message_handler=self.announcements.receive,
         )
         self._log_level: str | None = None
         self._ids = count(1)
@@ -635,8 +632,6 @@ class LiveList:
             StartFailed: the new list cannot be read, or the server announces others without end.
 
         """
-        if connection.is_listed:
-            return
         key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
         with anyio.move_on_after(_RELIST_SHARE * timeout_s):
             while not connection.is_listed:

@@ -89,8 +89,7 @@ class Isolation:
         return self.one_client or bool(scope.session)
 
     def _whose(self, server: ServerSettings, session: Session) -> tuple[str, str, str]:
-        isolation = server.options.isolation or self._isolation(server)
-        if self.one_client or isolation == "shared":
+        if self.one_client or (isolation := server.options.isolation or self._isolation(server)) == "shared":
             return "", "", ""
         label = session.label if isolation == "session" and session.lasting else ""
         return session.caller.tenant_id or "", session.caller.principal, label

@@ -213,7 +213,7 @@ class Downstream:
             start = self._start = _Start(wanted)
             self._tasks.start_soon(self._own, start)
         start.wanted = start.wanted or wanted
-        if not start.done.is_set():
+        if start.connection is None:
             await start.done.wait()
         if start.connection is None:
             assert start.error is not None
