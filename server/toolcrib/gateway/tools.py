@@ -573,12 +573,14 @@ class ToolUseCases:
         If it requires a login, the calling person may log in, and the call continues.
         """
         for _ in range(_DECISIONS_MAX):
+            try:
+                return await self._run_once(request, name, arguments, decide, source=source)
+            except LoginNeeded as error:
+                if not await self._login_requests.log_in(request, error.server):
+                    raise
+            except Outdated:
+                continue
             with suppress(Outdated):
-                try:
-                    return await self._run_once(request, name, arguments, decide, source=source)
-                except LoginNeeded as error:
-                    if not await self._login_requests.log_in(request, error.server):
-                        raise
                 return await self._run_once(request, name, arguments, decide, source=source)
         raise Unavailable("", f"The tool {name} keeps being changed by its server. Nothing ran; try later.")
 
@@ -681,8 +683,9 @@ class ToolUseCases:
     async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
         """Return the tool as in the live list of its server (R1); start the server and list again if needed."""
         await downstream.connection()
-        if downstream.live.get(tool.name) != tool.fingerprint:
-            tool = await self._resolve(session, tool.public_name, forgiving=False)
+        if downstream.live.get(tool.name) == tool.fingerprint:
+            return tool
+        tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
             await self._parts.fleet.list_now(tool.server, downstream)
             tool = await self._resolve(session, tool.public_name, forgiving=False)

@@ -89,6 +89,8 @@ def is_level(level: Any) -> bool:
 
 def meta_for_next_hop(meta: Any) -> JsonObject:
     """Return ``_meta`` without what belongs to one connection: the protocol's own keys and the progress token."""
+    if not meta:
+        return {}
     return {
         key: value
         for key, value in as_object(meta).items()

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -36,7 +35,7 @@ from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.gateway.results import failure
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import ClientProfiles
-from toolcrib.policy.requests import Request, meta_for_next_hop
+from toolcrib.policy.requests import meta_for_next_hop
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.envelopes import MODERN_ONLY, enveloped, list_result
@@ -55,8 +54,12 @@ from toolcrib.server.sessions import (
 from toolcrib.server.subscriptions import ResourceUpdates
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Load:
+    """What one owner has under way; it is one of ``loads`` while that is more than nothing."""
+
+    owner: str
+    loads: dict[str, "_Load"]
     calls: int = 0
     size: int = 0
 
@@ -71,8 +74,8 @@ class _Bound:
     keys: tuple[str, str]
     loads: dict[str, _Load] = field(default_factory=dict[str, _Load])
 
-    def refuse_more(self, owner: str, size: int) -> None:
-        """Raise if the owner may not have another call of this size under way.
+    def load(self, owner: str, size: int) -> _Load:
+        """Return the load of an owner who may have another call of this size under way.
 
         Raises:
             Busy: the owner has too much under way.
@@ -80,7 +83,7 @@ class _Bound:
         """
         load = self.loads.get(owner)
         if load is None:  # a single one is bounded by limits.request_max_bytes
-            return
+            return _Load(owner, self.loads)
         calls_key, size_key = self.keys
         if load.calls >= self.calls:
             raise Busy(
@@ -92,37 +95,29 @@ class _Bound:
                 f"toolcrib is busy: the calls that {self.whose} has under way take {load.size} bytes, and this one "
                 f"{size} more (limits.{size_key}). Nothing ran. Wait for some of them to end, then repeat the call."
             )
-
-    def add(self, owner: str, size: int) -> None:
-        """Add one call."""
-        load = self.loads.setdefault(owner, _Load())
-        load.calls, load.size = load.calls + 1, load.size + size
-
-    def remove(self, owner: str, size: int) -> None:
-        """Remove one call."""
-        load = self.loads[owner]
-        load.calls, load.size = load.calls - 1, load.size - size
-        if not load.calls:
-            del self.loads[owner]
+        return load
 
 
 class CountedCall:
     """One call, counted during the block. A class rather than a generator, because every call passes here."""
 
-    __slots__ = ("_owners", "_size")
+    __slots__ = ("_loads", "_size")
 
-    def __init__(self, owners: Sequence[tuple[_Bound, str]], size: int) -> None:
-        self._owners, self._size = owners, size
+    def __init__(self, loads: Sequence[_Load], size: int) -> None:
+        self._loads, self._size = loads, size
 
     def __enter__(self) -> None:
-        for bound, owner in self._owners:
-            bound.add(owner, self._size)
+        for load in self._loads:
+            load.calls, load.size = load.calls + 1, load.size + self._size
+            load.loads[load.owner] = load
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for bound, owner in self._owners:
-            bound.remove(owner, self._size)
+        for load in self._loads:
+            load.calls, load.size = load.calls - 1, load.size - self._size
+            if not load.calls:
+                del load.loads[load.owner]
 
 
 class PendingCalls:
@@ -141,17 +136,17 @@ class PendingCalls:
         )
 
     def counted(self, session: Session, arguments: JsonObject) -> CountedCall:
-        """Return a context manager that counts one call while it is under way.
+        """Return a context manager that counts one call while it is under way; it is entered at once.
 
         Raises:
             Busy: its session or its principal has too much under way; nothing ran.
 
         """
         size = weight(arguments, self._most)
-        owners = ((self._of_session, session.label), (self._of_principal, session.caller.principal))
-        for bound, owner in owners:
-            bound.refuse_more(owner, size)
-        return CountedCall(owners, size)
+        of_session, of_principal = self._of_session, self._of_principal
+        return CountedCall(
+            (of_session.load(session.label, size), of_principal.load(session.caller.principal, size)), size
+        )
 
 
 _log = logging.getLogger(__name__)
@@ -315,15 +310,11 @@ class Wire:
         result: JsonObject | None = None
         try:
             with self._pending.counted(request.session, given), ended_without(client_of(context.request), self._tasks):
-                result = await self._resumable.run(request, partial(self._called, name, given))
+                answer = self._builtins.run if name in self._builtins.tools else self._tool_use_cases.call_listed
+                result = await self._resumable.run(request, lambda request: answer(request, name, given))
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
         return _call_result(result or failure(_GONE), self._server_info(context))
-
-    async def _called(self, name: str, arguments: JsonObject, request: Request) -> JsonObject:
-        if name in self._builtins.tools:
-            return await self._builtins.run(request, name, arguments)
-        return await self._tool_use_cases.call_listed(request, name, arguments)
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
         """Return a server's answer to a request other than a tool call; it counts as in progress like a call."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -90,13 +90,15 @@ class Client:
 
 def client_of(request: Any) -> Client | None:
     """Return the client that sent an HTTP request; None without a session, and on other transports."""
-    scope: Mapping[str, Any] = getattr(request, "scope", {})
-    return scope.get(STATE, {}).get(KEY)
+    return None if request is None else request.scope.get(STATE, {}).get(KEY)
+
+
+_ALWAYS = nullcontext()
 
 
 def ended_without(client: Client | None, tasks: TaskGroup) -> AbstractContextManager[None]:
     """Cancel the block when the client has gone, if that can happen; ``tasks`` own the watching task."""
-    return nullcontext() if client is None else client.awaiting(tasks)
+    return _ALWAYS if client is None else client.awaiting(tasks)
 
 
 SESSION_HEADER = "x-toolcrib-session"
@@ -176,7 +178,12 @@ class Sessions:
 
         Waits only if a session id has to be read from disk.
         """
-        session = await self._session_of(context)
+        caller, session_id = self._caller(), self._session_id(context)
+        kept = None
+        if session_id is not None:
+            kept = await self._activations.resolve(caller.principal, _kept_id(caller, session_id))
+        find = self._sessionless_of if is_modern(context) else self._session_of
+        session = find(context, caller, session_id, kept)
         session.history.active, session.history.scope = self._clock(), session.skills
         return session
 
@@ -185,29 +192,30 @@ class Sessions:
         session = await self.resolve(context)
         return _SessionlessRequest(context, session) if is_modern(context) else _SessionRequest(context, session)
 
-    async def _session_of(self, context: Context) -> Session:
-        caller, session_id = self._caller(), self._session_id(context)
-        kept = None
-        if session_id is not None:
-            kept = await self._activations.resolve(caller.principal, _kept_id(caller, session_id))
-        if is_modern(context):
-            client = _client_of(context)
-            known = self._sessionless[caller.principal].get(
-                (caller, session_id, client), lambda: self._known_sessionless(caller, client, kept)
-            )
-            return Session(
-                known.label,
-                caller,
-                kept or known.activations,
-                growing=False,
-                client=client,
-                client_profile=self._profiles.profile(client),
-                capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
-                sent_skills=self._sent_to(caller, context),
-                history=known.history,
-                skills=kept.skills if kept else self._skills_of(caller, context),
-                confirmed=self._confirmed_by(caller, context),
-            )
+    def _sessionless_of(
+        self, context: Context, caller: Caller, session_id: str | None, kept: StoredActivations | None
+    ) -> Session:
+        client = _client_of(context)
+        known = self._sessionless[caller.principal].get(
+            (caller, session_id, client), lambda: self._known_sessionless(caller, client, kept)
+        )
+        return Session(
+            known.label,
+            caller,
+            kept or known.activations,
+            growing=False,
+            client=client,
+            client_profile=self._profiles.profile(client),
+            capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
+            sent_skills=self._sent_to(caller, context),
+            history=known.history,
+            skills=kept.skills if kept else self._skills_of(caller, context),
+            confirmed=self._confirmed_by(caller, context),
+        )
+
+    def _session_of(
+        self, context: Context, caller: Caller, session_id: str | None, kept: StoredActivations | None
+    ) -> Session:
         open_here = self._of_connection(context.session)
         connected = open_here.get((caller, session_id))
         if connected is None:
