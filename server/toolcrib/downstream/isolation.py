@@ -68,7 +68,7 @@ class Isolation:
         In 2026-07-28 nothing is declared at the handshake: each request says what its client can do.
         """
         whose = self._whose(server, session)
-        declared = {} if era == "modern" else self._declared(server, whose, session)
+        declared = self._declared(server, whose, session) if era != "modern" and session.capabilities else {}
         return Scope(*whose, compact(declared) if declared else "") if declared or any(whose) else SHARED
 
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:

@@ -49,11 +49,6 @@ _STEPWISE_FROM = 128 * 1024
 """Size in bytes from which a line is decoded in steps; a shorter one does not block the event loop for long."""
 
 
-def is_long(line: bytearray) -> bool:
-    """Return whether a line must be decoded in steps, by ``json_steps``."""
-    return len(line) >= _STEPWISE_FROM
-
-
 def decode(line: bytearray) -> Any:
     """Return the JSON value of a short line.
 
@@ -454,7 +449,7 @@ class LineDispatcher(Channel):
 
     def _take(self, line: bytearray) -> None:
         """Process the next line. While a long one is being decoded, subsequent lines wait."""
-        if is_long(line):
+        if len(line) >= _STEPWISE_FROM:
             self._reader.hold()
             self._spawn(self._take_long(line), anyio.CancelScope())
             return
@@ -580,11 +575,16 @@ class LineDispatcher(Channel):
             key = coerce_request_id(request_id)
             if self._in_flight.get(key) is asked:
                 del self._in_flight[key]
-        if not (asked.is_cancelled or has_answer):
+        if asked.is_cancelled or has_answer:
+            return
+        if self._writer.is_free:
+            with suppress(anyio.BrokenResourceError):
+                self._writer.post(answer)
+        else:
             await self._send_answer(answer)
 
     async def _send_answer(self, line: bytes) -> None:
-        """Send an answer; stop reading from a peer while too many answers are waiting."""
+        """Send an answer to a peer that is not reading; stop reading from it while too many answers are waiting."""
         self._answers_waiting += 1
         if self._answers_waiting == _ANSWERS_WAITING:
             self._reader.hold()
