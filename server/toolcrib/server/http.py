@@ -214,6 +214,7 @@ async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket,
         access_log=False,
         lifespan="off",
         ws="none",
+        proxy_headers=False,  # nothing here asks for the client's address or scheme
         timeout_keep_alive=_UNUSED_S,
         timeout_graceful_shutdown=2 * _GRACE_S,
     )
