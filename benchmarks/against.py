@@ -29,14 +29,8 @@ class Checkout:
     config: Path
 
     def served(self) -> RawClient:
-        """Start it; what it keeps, and its compiled modules, stay beside its config."""
-        kept = self.config.parent
-        environ = {
-            "PYTHONPATH": str(self.root / "server"),
-            "PYTHONPYCACHEPREFIX": str(kept / "compiled"),
-            "XDG_DATA_HOME": str(kept / "data"),
-        }
-        return RawClient(catalog.toolcrib_command(self.config), environ)
+        """Start it."""
+        return RawClient(catalog.toolcrib_command(self.config), catalog.environ_of(self.root, self.config))
 
     def costs(self, queries: Sequence[str], calls: int) -> dict[str, float]:
         """Return the milliseconds of CPU of a start, and of the searches and the calls that follow."""

@@ -6,21 +6,24 @@ fastmcp is not installed). Then with fifty callers at a time; then the CPU that 
 is counted. In every way the server is spoken to in the same protocol era. With ``--transport http`` the client speaks
 streamable HTTP: with the server directly, with a toolcrib that runs the server over stdio, and with one that speaks
 HTTP with the server too. Beside the latter stands a relay of two HTTP connections that knows no MCP.
+
+With ``--against DIR`` the toolcrib of another checkout is called in turn with this one, with an index of its own.
 """
 
 import importlib.util
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -43,13 +46,17 @@ START_S = 60
 MODES = {"legacy": "legacy", "modern": "auto"}
 """The protocol era in which the server is called -> the client's mode for it."""
 TWICE = ", HTTP twice"
+THERE = ", other checkout"
 RELAY_TWICE = f"raw relay{TWICE}"
 MOST = {"own name": 1.5, "tool_call": 1.6, f"own name{TWICE}": 1.5, f"tool_call{TWICE}": 1.6}
 """What a call may take, as a multiple of a direct one."""
 CPU_MOST, THROUGHPUT_LEAST = 0.6, 0.95
 
+T = TypeVar("T")
 Call = Callable[[], Awaitable[Any]]
 Figures = Mapping[str, float]
+Rounds = Mapping[str, Sequence[float]]
+"""Figures of each round."""
 CpuWay = tuple[RawClient | RawHttpClient, str, dict[str, Any]]
 
 
@@ -61,9 +68,24 @@ class HttpWays:
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
 
 
-async def connect(stack: AsyncExitStack, command: list[str], mode: str) -> Client:
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A toolcrib in front of the server: what ends the names of its figures, and how it is started."""
+
+    which: str
+    command: list[str]
+    environ: dict[str, str]
+
+    def named(self, ways: Mapping[str, T]) -> dict[str, T]:
+        """Return its ways by the names of their figures."""
+        return {f"{name}{self.which}": way for name, way in ways.items()}
+
+
+async def connect(
+    stack: AsyncExitStack, command: list[str], mode: str, environ: dict[str, str] | None = None
+) -> Client:
     """Start a server and shake hands with it over stdio; what it says on stderr is not shown."""
-    parameters = StdioServerParameters(command=command[0], args=command[1:])
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environ)
     nowhere: Any = subprocess.DEVNULL  # the SDK asks for a file, and hands it to what takes this too
     client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=nowhere), mode=mode))
     await client.list_tools()
@@ -83,12 +105,17 @@ async def served(stack: AsyncExitStack, command: list[str]) -> str:
     return url
 
 
-async def served_process(stack: AsyncExitStack, command: list[str]) -> tuple[str, int]:
-    """Do the same, and return the process's id too."""
+async def served_process(
+    stack: AsyncExitStack, command: list[str], environ: Mapping[str, str] | None = None
+) -> tuple[str, int]:
+    """Do the same, and return the process's id too; ``environ`` is added to this process's environment."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    process = await anyio.open_process([*command, str(port)], stdin=None, stdout=None, stderr=subprocess.DEVNULL)
+    env = {**os.environ, **(environ or {})}
+    process = await anyio.open_process(
+        [*command, str(port)], stdin=None, stdout=None, stderr=subprocess.DEVNULL, env=env
+    )
     await stack.enter_async_context(process)
     stack.callback(process.terminate)
     with anyio.fail_after(START_S):
@@ -99,15 +126,16 @@ async def served_process(stack: AsyncExitStack, command: list[str]) -> tuple[str
             await anyio.sleep(0.05)
 
 
-async def stdio_ways(stack: AsyncExitStack, config: Path, mode: str) -> dict[str, Call]:
+async def stdio_ways(stack: AsyncExitStack, gateways: Sequence[Gateway], mode: str) -> dict[str, Call]:
     """Return the ways to call the tool over stdio."""
     direct = await connect(stack, ECHO, mode)
     relay = await connect(stack, RELAY, mode)
     calls: dict[str, Call] = {
         "direct": partial(direct.call_tool, "echo", ARGUMENTS),
         "raw relay": partial(relay.call_tool, "echo", ARGUMENTS),
-        **await through(await connect(stack, catalog.toolcrib_command(config), mode)),
     }
+    for gateway in gateways:
+        calls |= gateway.named(await through(await connect(stack, gateway.command, mode, gateway.environ)))
     if importlib.util.find_spec("fastmcp"):
         calls["FastMCP"] = partial((await connect(stack, FASTMCP, mode)).call_tool, "echo", ARGUMENTS)
     else:
@@ -115,8 +143,9 @@ async def stdio_ways(stack: AsyncExitStack, config: Path, mode: str) -> dict[str
     return calls
 
 
-async def http_ways(stack: AsyncExitStack, folder: Path, era: str) -> HttpWays:
+async def http_ways(stack: AsyncExitStack, folder: Path, given: Namespace) -> HttpWays:
     """Return the ways to call the tool over HTTP."""
+    era = given.era
     url, pid = await served_process(stack, ECHO)
     direct = await connect_http(stack, url, MODES[era])
     relay_url, relay_pid = await served_process(stack, [*HTTP_RELAY, url])
@@ -125,14 +154,16 @@ async def http_ways(stack: AsyncExitStack, folder: Path, era: str) -> HttpWays:
     ways.calls["direct"] = partial(direct.call_tool, "echo", ARGUMENTS)
     ways.calls[RELAY_TWICE] = partial(relay.call_tool, "echo", ARGUMENTS)
     for which, server in (("", ECHO), (TWICE, url)):
-        own = folder / (which.strip(", ") or "once")
-        own.mkdir()
-        command = [*catalog.toolcrib_command(configured(own, server, era)), "--transport", "http", "--port"]
-        crib, pid = await served_process(stack, command)
-        client = await connect_http(stack, crib, MODES[era])
-        ways.calls.update({f"{name}{which}": call for name, call in (await through(client)).items()})
-        ways.processes[f"own name{which}"] = crib, pid, "echo__echo", ARGUMENTS
-        ways.processes[f"tool_call{which}"] = crib, pid, "tool_call", THROUGH
+        for gateway in gateways_of(folder, server, given, which):
+            command = [*gateway.command, "--transport", "http", "--port"]
+            crib, pid = await served_process(stack, command, gateway.environ)
+            client = await connect_http(stack, crib, MODES[era])
+            ways.calls.update(gateway.named(await through(client)))
+            processes = {
+                "own name": (crib, pid, "echo__echo", ARGUMENTS),
+                "tool_call": (crib, pid, "tool_call", THROUGH),
+            }
+            ways.processes.update(gateway.named(processes))
     return ways
 
 
@@ -148,11 +179,18 @@ async def through(crib: Client) -> dict[str, Call]:
     return calls
 
 
-def configured(folder: Path, server: str | list[str], era: str) -> Path:
-    """Write a config with the server alone, and index it; return its path."""
-    config = catalog.write_servers(folder, {"echo": server}, {"servers": {"echo": {"protocol": era}}})
-    catalog.index(config)
-    return config
+def gateways_of(folder: Path, server: str | list[str], given: Namespace, which: str = "") -> list[Gateway]:
+    """Return this toolcrib, and that of the other checkout, in front of the server alone, which they have indexed."""
+    found: list[Gateway] = []
+    for name, checkout in ((which, catalog.ROOT), (f"{which}{THERE}", given.against)):
+        if checkout is not None:
+            own = folder / f"gateway{name}"
+            own.mkdir()
+            config = catalog.write_servers(own, {"echo": server}, {"servers": {"echo": {"protocol": given.era}}})
+            gateway = Gateway(name, catalog.toolcrib_command(config), catalog.environ_of(checkout, config))
+            catalog.index(config, gateway.environ)
+            found.append(gateway)
+    return found
 
 
 async def latencies(call: Call, number: int) -> list[float]:
@@ -188,20 +226,24 @@ def cpu(client: RawClient | RawHttpClient, name: str, arguments: dict[str, Any],
     return (client.cpu_ms() - before) / number * 1000
 
 
-def cpu_of_each(config: Path, given: Namespace) -> dict[str, float]:
-    """Return what a call costs the bare server, and the gateway in front of it."""
-    with RawClient(ECHO) as bare, RawClient(catalog.toolcrib_command(config)) as crib:
-        ways: dict[str, CpuWay] = {
-            "direct": (bare, "echo", ARGUMENTS),
-            "own name": (crib, "echo__echo", ARGUMENTS),
-            "tool_call": (crib, "tool_call", THROUGH),
-        }
-        for client in (bare, crib):
-            client.open()
-        return medians_of_cpu(ways, given)
+def cpu_of_each(gateways: Sequence[Gateway], given: Namespace) -> Rounds:
+    """Return what a call costs the bare server, and the gateways in front of it."""
+    with ExitStack() as stack:
+        bare = stack.enter_context(RawClient(ECHO))
+        bare.open()
+        ways: dict[str, CpuWay] = {"direct": (bare, "echo", ARGUMENTS)}
+        for gateway in gateways:
+            crib = stack.enter_context(RawClient(gateway.command, gateway.environ))
+            crib.open()
+            called: dict[str, CpuWay] = {
+                "own name": (crib, "echo__echo", ARGUMENTS),
+                "tool_call": (crib, "tool_call", THROUGH),
+            }
+            ways |= gateway.named(called)
+        return rounds_of_cpu(ways, given)
 
 
-def cpu_over_http(found: HttpWays, given: Namespace) -> dict[str, float]:
+def cpu_over_http(found: HttpWays, given: Namespace) -> Rounds:
     """Return the same over HTTP, of processes that are served already."""
     with ExitStack() as stack:
         ways: dict[str, CpuWay] = {}
@@ -209,22 +251,22 @@ def cpu_over_http(found: HttpWays, given: Namespace) -> dict[str, float]:
             client = stack.enter_context(closing(RawHttpClient(url, pid)))
             client.open()
             ways[which] = client, name, arguments
-        return medians_of_cpu(ways, given)
+        return rounds_of_cpu(ways, given)
 
 
-def medians_of_cpu(ways: Mapping[str, CpuWay], given: Namespace) -> dict[str, float]:
-    """Return what a call costs in each way."""
+def rounds_of_cpu(ways: Mapping[str, CpuWay], given: Namespace) -> Rounds:
+    """Return what a call costs in each way, once a round."""
     for client, name, arguments in ways.values():
         cpu(client, name, arguments, WARM_UP)
-    rounds = interleaved(given.repeat, {name: partial(cpu, *way, given.calls) for name, way in ways.items()})
-    return {name: median(each) for name, each in rounds.items()}
+    return interleaved(given.repeat, {name: partial(cpu, *way, given.calls) for name, way in ways.items()})
 
 
 def latency_findings(alone: Mapping[str, list[list[float]]]) -> list[Finding]:
     """Return p50 and p95 of each way beside the direct one, and beside FastMCP."""
     found: list[Finding] = []
     for which, share in (("p50", 0.5), ("p95", 0.95)):
-        taken = {name: median([percentile(calls, share) for calls in rounds]) for name, rounds in alone.items()}
+        rounds = {name: [percentile(calls, share) for calls in each] for name, each in alone.items()}
+        taken = {name: median(each) for name, each in rounds.items()}
         for name in ("raw relay", RELAY_TWICE, *MOST):
             if name in taken:
                 target = Target(MOST[name], "ratio") if name in MOST else None
@@ -234,6 +276,18 @@ def latency_findings(alone: Mapping[str, list[list[float]]]) -> list[Finding]:
             for name in MOST
             if "FastMCP" in taken and name in taken
         ]
+        found += other_findings(which, "ms", rounds)
+    return found
+
+
+def other_findings(kind: str, unit: str, rounds: Rounds) -> list[Finding]:
+    """Return the figures of this toolcrib beside those of the other checkout, and the median of the rounds' ratios."""
+    found: list[Finding] = []
+    for name in MOST:
+        if there := rounds.get(f"{name}{THERE}"):
+            ratio = median([mine / its for mine, its in zip(rounds[name], there, strict=True)])
+            found.append(Finding(f"{kind}, {name}", unit, median(rounds[name]), median(there), "there"))
+            found.append(Finding(f"{kind}, {name}, round by round", "times", ratio))
     return found
 
 
@@ -253,7 +307,8 @@ def throughput_findings(per_second: Figures, callers: int) -> list[Finding]:
     ]
 
 
-def cpu_findings(microseconds: Figures) -> list[Finding]:
+def cpu_findings(rounds: Rounds) -> list[Finding]:
+    microseconds = {name: median(each) for name, each in rounds.items()}
     return [
         Finding(
             f"CPU of a call, {name}",
@@ -265,7 +320,7 @@ def cpu_findings(microseconds: Figures) -> list[Finding]:
         )
         for name in (RELAY_TWICE, *MOST)
         if name in microseconds
-    ]
+    ] + other_findings("CPU of a call", "us", rounds)
 
 
 async def timed(given: Namespace, calls: Mapping[str, Call]) -> list[Finding]:
@@ -287,14 +342,14 @@ async def timed(given: Namespace, calls: Mapping[str, Call]) -> list[Finding]:
 async def measure(given: Namespace, folder: Path) -> None:
     async with AsyncExitStack() as stack:
         if given.transport == "http":
-            ways = await http_ways(stack, folder, given.era)
+            ways = await http_ways(stack, folder, given)
             found = await timed(given, ways.calls)
             if given.era == "legacy":
                 found += cpu_findings(await anyio.to_thread.run_sync(cpu_over_http, ways, given))
         else:
-            config = configured(folder, ECHO, given.era)
-            found = await timed(given, await stdio_ways(stack, config, MODES[given.era]))
-            found += cpu_findings(await anyio.to_thread.run_sync(cpu_of_each, config, given))
+            gateways = gateways_of(folder, ECHO, given)
+            found = await timed(given, await stdio_ways(stack, gateways, MODES[given.era]))
+            found += cpu_findings(await anyio.to_thread.run_sync(cpu_of_each, gateways, given))
     rounds = f"medians of {given.repeat} rounds of {given.calls} calls each way"
     show(found, f"{rounds}; {given.era} protocol era, over {given.transport}", as_json=given.json)
 
@@ -305,6 +360,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, default=50, metavar="N", help="callers at a time (default: 50)")
     parser.add_argument("--era", choices=MODES, default="legacy", help="the server's protocol era (default: legacy)")
     parser.add_argument("--transport", choices=("stdio", "http"), default="stdio", help="default: stdio")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, called in turn with this one")
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(measure, parser.parse_args(), Path(folder))
 

@@ -158,9 +158,19 @@ def toolcrib_command(config: Path) -> list[str]:
     return [sys.executable, "-m", "toolcrib", "serve", "--config", str(config)]
 
 
-def index(config: Path) -> int:
+def environ_of(checkout: Path, config: Path) -> dict[str, str]:
+    """Return what the environment needs for toolcrib to run from a checkout; what it stores stays beside its config."""
+    folder = config.parent
+    return {
+        "PYTHONPATH": str(checkout / "server"),
+        "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
+        "XDG_DATA_HOME": str(folder / "data"),
+    }
+
+
+def index(config: Path, environ: Mapping[str, str] | None = None) -> int:
     """Have ``toolcrib serve`` list every server of a config once; return how many tools it can find from then on."""
-    with RawClient(toolcrib_command(config)) as client:
+    with RawClient(toolcrib_command(config), environ) as client:
         client.open()
         found = client.call("tool_search", {"query": "anything"})["structuredContent"]["total_deferred"]
     if not found:

@@ -18,7 +18,7 @@ TINY = {
     "startup": ["--repeat", "1"],
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],
     "first_index": ["--repeat", "3", "--healthy", "2", "--slow", "1", "--slow-s", "0.5", "--hanging", "1"],
-    "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
+    "call": ["--repeat", "1", "--calls", "4", "--callers", "2", "--against", str(BENCHMARKS.parent)],
     "authorised_call": ["--repeat", "1", "--calls", "4"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
