@@ -1,6 +1,7 @@
 """Patterns of callers."""
 
 import itertools
+import sys
 
 import pytest
 from builders import ISSUES, listing, names, opened, record
@@ -81,6 +82,12 @@ class TestRegex:
             world.listed(listing("s", record("s", "x", "Paints."), record("s", "y")))
             with pytest.raises(BadRequest, match="longer than 50 ms"):
                 world.search("zebra", "regex")
+
+    def test_loading_re2_is_not_held_against_the_first_pattern(self, path, monkeypatch):
+        monkeypatch.delitem(sys.modules, "re2", raising=False)
+        with opened(path, regex_ms=50, clock=lambda: 9.0 if "re2" in sys.modules else 0.0) as world:
+            world.listed(listing("s", record("s", "x", "Paints.")))
+            assert world.names("paints", "regex") == ["s__x"]
 
     def test_reading_the_texts_is_not_held_against_the_pattern(self, path):
         times = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(9.0))  # start, one name, before reading
