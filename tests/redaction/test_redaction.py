@@ -288,6 +288,14 @@ def test_what_is_known_already_is_not_worked_out_again():
     assert learned.secrets == ["secret-2", "secret-1", "secret-3"]
 
 
+def test_a_secret_that_comes_up_again_is_the_latest():
+    learned = Learned()
+    learned.add(f"<secret {number}>" for number in range(100))
+    learned.add(["<secret 0>"])
+    learned.add(["<one more>"])
+    assert learned.clean("<secret 0> <secret 1> <one more>") == "*** <secret 1> ***"
+
+
 def test_what_parts_remember_is_not_forgotten_however_many_there_are():
     learned = Learned()
     tokens = [[f"token-{kind}-of-{number}." for kind in ("access", "refresh")] for number in range(60)]

@@ -72,9 +72,11 @@ class Learned:
 
     def _remember(self, secrets: list[str]) -> None:
         with self._adding:
-            if self._secrets.keys() >= set(secrets):
-                return
             known = [*dict.fromkeys([each for each in self._secrets if each not in secrets] + secrets)]
+            if len(known) == len(self._secrets):
+                # Seen again, they are the latest. Their forms are the same: sorting them anew would take longer.
+                self._secrets = {each: self._secrets[each] for each in known}
+                return
             latest = {*known[-self._most :], *(each for part in [*self._parts.values()] for each in part.secrets)}
             # A new one each time: the whole reads a part's secrets while other threads may add to it.
             before = self._secrets
