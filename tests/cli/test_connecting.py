@@ -10,7 +10,7 @@ import pytest
 
 from cli.command_line import Run
 from config.client_files import CLIENT_TEXTS, ClientText
-from toolcrib.clients.known import CLIENTS, Client, UserEnvironment, client_named
+from toolcrib.clients.known import Client, UserEnvironment, client_named, client_table
 from toolcrib.clients.reading import read_file
 
 PROGRAM = str(Path(sys.executable).parent / "toolcrib")
@@ -49,7 +49,7 @@ def _put(user: UserEnvironment, case: ClientText) -> Path:
     return file
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.key)
+@pytest.mark.parametrize("client", client_table().clients, ids=lambda client: client.key)
 def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run: Run, user: UserEnvironment):
     code, out, err = run("connect", client.key, "--yes")
     assert code == 0, err

@@ -15,7 +15,7 @@ from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
 from toolcrib.clients.entries import VariableContext, read_entry
 from toolcrib.clients.importing import changes_of, check_entry, draft, write_config
-from toolcrib.clients.known import CLIENTS, UserEnvironment, client_named
+from toolcrib.clients.known import UserEnvironment, client_named, client_table
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
 from toolcrib.config.editing.changes import SetMember
 from toolcrib.config.loading import load
@@ -61,8 +61,8 @@ def _named(case: ClientText) -> str:
 
 def test_there_are_at_least_forty_shapes_over_twelve_clients():
     assert len(CLIENT_TEXTS) >= 40
-    assert {client.key for client in CLIENTS} <= {case.client for case in CLIENT_TEXTS}
-    assert len(CLIENTS) == 12
+    assert {client.key for client in client_table().clients} <= {case.client for case in CLIENT_TEXTS}
+    assert len(client_table().clients) == 12
 
 
 @pytest.mark.parametrize("case", CLIENT_TEXTS, ids=_named)
@@ -281,7 +281,7 @@ def test_no_tool_that_was_denied_is_allowed_whatever_it_is_called(
 
 
 def _entries(entries: dict[str, Any]) -> list[FoundServer]:
-    client = CLIENTS[5]
+    client = client_table().clients[5]
     context = VariableContext(client.syntax, Path("/home"), None)
     return [
         FoundServer(name, client, Path("/f"), ("mcpServers", name), read_entry(entry, client, context))

@@ -77,11 +77,10 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Import the servers of your other MCP clients. Their files are not changed."""
-    from toolcrib.clients.known import CLIENTS
     from toolcrib.clients.reading import find_files, project_files
 
     user = user_environment()
-    chosen = tuple(client_named(name) for name in clients or ()) or CLIENTS
+    chosen = [client_named(name) for name in clients or ()]
     files = list(find_files(user, chosen, project=project))
     unread = [] if project else project_files(user)
     _take_over(files, _Wanted(target_file(config, user), env, direct, yes, as_json), unread)
@@ -123,12 +122,14 @@ def client_named(name: str) -> "Client":
         BadRequest: there is none.
 
     """
-    from toolcrib.clients.known import CLIENTS, client_named
+    from toolcrib.clients.known import client_named, client_table
     from toolcrib.config.findings import did_you_mean
 
     client = client_named(name)
     if client is None:
-        raise BadRequest(f"There is no client {name!r}: {did_you_mean(name, [each.key for each in CLIENTS])}")
+        raise BadRequest(
+            f"There is no client {name!r}: {did_you_mean(name, [each.key for each in client_table().clients])}"
+        )
     return client
 
 

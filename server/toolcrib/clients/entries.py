@@ -34,7 +34,7 @@ class Prompt:
 class VariableContext:
     """What the variables of one file stand for: its spellings, the home, the project it is for, and its questions."""
 
-    syntax: Syntax
+    syntax: frozenset[Syntax]
     home: Path
     folder: Path | None
     prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])

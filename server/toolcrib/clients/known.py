@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Flag, StrEnum, auto
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter
 
 from toolcrib.base.model import JsonObject
 
@@ -22,22 +26,25 @@ class Base(StrEnum):
     """The working directory: what lies there may come from somebody else."""
 
 
-class Syntax(Flag):
-    """The spellings of variables that a client fills in; whatever else looks like one is text to it."""
+class Syntax(StrEnum):
+    """A spelling of variables that a client fills in; whatever else looks like one is text to it."""
 
-    NONE = 0
-    BRACED = auto()
+    BRACED = "braced"
     """``${NAME}``, ``${NAME:-default}``"""
-    BARE = auto()
+    BARE = "bare"
     """``$NAME``"""
-    EDITOR = auto()
+    EDITOR = "editor"
     """``${env:NAME}``, ``${userHome}``, ``${workspaceFolder}`` and the like"""
-    INPUT = auto()
+    INPUT = "input"
     """``${input:ID}``, for which the client asks the person"""
-    FILE = auto()
+    FILE = "file"
     """``${file:PATH}``"""
-    CURLY = auto()
+    CURLY = "curly"
     """``{env:NAME}``, ``{file:PATH}``"""
+
+
+# A misspelled key of the table must not count as one that is left out.
+_STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class ClientFile:
 
     ``is_old``: it is where servers were kept once, and nothing new is written into it.
     """
+
+    __pydantic_config__ = _STRICT
 
     base: Base
     path: str
@@ -65,14 +74,11 @@ class Timeout:
     ``milliseconds_from``: numbers from here on were written for a version that counted in milliseconds.
     """
 
+    __pydantic_config__ = _STRICT
+
     option: str = "call_timeout_s"
     unit_s: float = 1.0
     milliseconds_from: float | None = None
-
-
-_MILLISECONDS = Timeout(unit_s=0.001)
-_SECONDS = Timeout()
-_GUESSED = Timeout(milliseconds_from=1000)
 
 
 class EntryShape(StrEnum):
@@ -94,6 +100,8 @@ class OwnCommand:
     toolcrib, one argument each.
     """
 
+    __pydantic_config__ = _STRICT
+
     add: tuple[str, ...]
     remove: tuple[str, ...]
 
@@ -106,11 +114,13 @@ class Client:
     ``url_type`` is what its ``url`` means where no type is given. ``entry`` is added to the entry of toolcrib.
     """
 
+    __pydantic_config__ = _STRICT
+
     key: str
     title: str
     files: tuple[ClientFile, ...]
     places: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    syntax: Syntax = Syntax.NONE
+    syntax: frozenset[Syntax] = frozenset()
     timeouts: Mapping[str, Timeout] = field(default_factory=dict[str, Timeout])
     url_type: str = "http"
     shape: EntryShape = EntryShape.STANDARD
@@ -124,175 +134,29 @@ class Client:
         return tuple(tuple(Path(file.path).parts[-2:]) for file in self.files)
 
 
-_GEMINI_TIMES = {"timeout": _MILLISECONDS}
+@dataclass(frozen=True, slots=True)
+class ClientTable:
+    """The known clients, in the order in which they are shown; ``other`` is what any other client's file is read as."""
 
-CLIENTS: tuple[Client, ...] = (
-    Client(
-        key="claude-code",
-        title="Claude Code",
-        files=(
-            ClientFile(Base.HOME, ".claude.json", "CLAUDE_CONFIG_DIR"),
-            ClientFile(Base.PROJECT, ".mcp.json"),
-        ),
-        places=(("mcpServers",), ("projects", "*", "mcpServers")),
-        syntax=Syntax.BRACED,
-        timeouts={"timeout": _MILLISECONDS},
-        entry={"type": "stdio", "alwaysLoad": True},
-        rule_files=(
-            ClientFile(Base.HOME, ".claude/settings.json"),
-            ClientFile(Base.PROJECT, ".claude/settings.json"),
-            ClientFile(Base.PROJECT, ".claude/settings.local.json"),
-        ),
-        own=OwnCommand(
-            add=("claude", "mcp", "add-json", "--scope", "user", "{name}", "{json}"),
-            remove=("claude", "mcp", "remove", "--scope", "user", "{name}"),
-        ),
-    ),
-    Client(
-        key="claude-desktop",
-        title="Claude Desktop",
-        files=(ClientFile(Base.APP, "Claude/claude_desktop_config.json"),),
-    ),
-    Client(
-        key="cursor",
-        title="Cursor",
-        files=(ClientFile(Base.HOME, ".cursor/mcp.json"), ClientFile(Base.PROJECT, ".cursor/mcp.json")),
-        syntax=Syntax.EDITOR,
-    ),
-    Client(
-        key="vscode",
-        title="VS Code",
-        files=(
-            ClientFile(Base.APP, "Code/User/mcp.json"),
-            ClientFile(Base.APP, "Code/User/settings.json", is_old=True),
-            ClientFile(Base.PROJECT, ".vscode/mcp.json"),
-        ),
-        places=(("servers",), ("mcp", "servers")),
-        syntax=Syntax.EDITOR | Syntax.INPUT,
-        entry={"type": "stdio"},
-    ),
-    Client(
-        key="codex",
-        title="Codex",
-        files=(
-            ClientFile(Base.HOME, ".codex/config.toml", "CODEX_HOME"),
-            ClientFile(Base.PROJECT, ".codex/config.toml"),
-        ),
-        places=(("mcp_servers",),),
-        timeouts={
-            "tool_timeout_sec": _SECONDS,
-            "startup_timeout_sec": Timeout("connect_timeout_s"),
-            "startup_timeout_ms": Timeout("connect_timeout_s", 0.001),
-        },
-        entry={"required": True},
-    ),
-    Client(
-        key="gemini-cli",
-        title="Gemini CLI",
-        files=(
-            ClientFile(Base.HOME, ".gemini/settings.json"),
-            ClientFile(Base.PROJECT, ".gemini/settings.json"),
-        ),
-        syntax=Syntax.BRACED | Syntax.BARE,
-        timeouts=_GEMINI_TIMES,
-        url_type="sse",
-        own=OwnCommand(
-            add=("gemini", "mcp", "add", "--scope", "user", "{name}", "{command}"),
-            remove=("gemini", "mcp", "remove", "--scope", "user", "{name}"),
-        ),
-    ),
-    Client(
-        key="windsurf",
-        title="Windsurf",
-        files=(ClientFile(Base.HOME, ".codeium/windsurf/mcp_config.json"),),
-        syntax=Syntax.EDITOR | Syntax.FILE,
-    ),
-    Client(
-        key="opencode",
-        title="opencode",
-        files=(
-            ClientFile(Base.CONFIG, "opencode/opencode.json"),
-            ClientFile(Base.CONFIG, "opencode/opencode.jsonc"),
-            ClientFile(Base.PROJECT, "opencode.json"),
-            ClientFile(Base.PROJECT, "opencode.jsonc"),
-        ),
-        places=(("mcp",), ("mcp", "servers")),
-        syntax=Syntax.CURLY,
-        timeouts={"timeout": Timeout("connect_timeout_s", 0.001)},
-        shape=EntryShape.COMMAND_LIST,
-        entry={"type": "local"},
-    ),
-    Client(
-        key="goose",
-        title="Goose",
-        files=(ClientFile(Base.CONFIG, "goose/config.yaml"),),
-        places=(("extensions",),),
-        syntax=Syntax.BRACED | Syntax.BARE,
-        timeouts={"timeout": _SECONDS},
-        shape=EntryShape.GOOSE,
-        entry={"type": "stdio", "enabled": True, "timeout": 300},
-        rule_files=(ClientFile(Base.CONFIG, "goose/permission.yaml"),),
-    ),
-    Client(
-        key="zed",
-        title="Zed",
-        files=(ClientFile(Base.CONFIG, "zed/settings.json"), ClientFile(Base.PROJECT, ".zed/settings.json")),
-        places=(("context_servers",),),
-        timeouts={"timeout": _GUESSED},
-    ),
-    Client(
-        key="copilot-cli",
-        title="Copilot CLI",
-        files=(ClientFile(Base.HOME, ".copilot/mcp-config.json", "COPILOT_HOME"),),
-        syntax=Syntax.BRACED | Syntax.BARE,
-        timeouts={"timeout": _MILLISECONDS},
-        entry={"type": "local", "tools": ["*"]},
-    ),
-    Client(
-        key="qwen-code",
-        title="Qwen Code",
-        files=(ClientFile(Base.HOME, ".qwen/settings.json"), ClientFile(Base.PROJECT, ".qwen/settings.json")),
-        syntax=Syntax.BRACED | Syntax.BARE,
-        timeouts={**_GEMINI_TIMES, "discoveryTimeoutMs": Timeout("connect_timeout_s", 0.001)},
-        url_type="sse",
-        own=OwnCommand(
-            add=("qwen", "mcp", "add", "--scope", "user", "{name}", "{command}"),
-            remove=("qwen", "mcp", "remove", "--scope", "user", "{name}"),
-        ),
-    ),
-)
-"""The clients whose files are found by themselves, in the order in which they are shown."""
+    clients: tuple[Client, ...]
+    other: Client
 
-ANY = Client(
-    key="other",
-    title="an MCP client",
-    files=(),
-    places=(
-        ("mcpServers",),
-        ("servers",),
-        ("context_servers",),
-        ("mcp_servers",),
-        ("mcp", "servers"),
-        ("mcp",),
-        ("extensions",),
-        ("amp.mcpServers",),
-        ("projects", "*", "mcpServers"),
-    ),
-    syntax=Syntax.BRACED | Syntax.EDITOR | Syntax.INPUT,
-    timeouts={"timeout": _GUESSED},
-)
-"""What a file is read as that no known client is recognised by."""
+
+@cache
+def client_table() -> ClientTable:
+    """Return the table that ships with the package, ``known.json``. Reads the file once."""
+    return TypeAdapter(ClientTable).validate_json(files("toolcrib.clients").joinpath("known.json").read_bytes())
 
 
 def client_named(key: str) -> Client | None:
     """Return the client with this key; None where there is none."""
-    return next((client for client in CLIENTS if client.key == key), None)
+    return next((client for client in client_table().clients if client.key == key), None)
 
 
 def client_of(path: Path) -> Client | None:
     """Return the client that keeps a file at such a path; None where none does."""
     ends = tuple(path.parts[-2:])
-    for client in CLIENTS:
+    for client in client_table().clients:
         # The last two parts tell most files apart: many clients call theirs mcp.json.
         for sign in client.signs:
             if ends[-len(sign) :] == sign:

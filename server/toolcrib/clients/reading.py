@@ -1,6 +1,6 @@
 """Reads the servers in a client's file with their positions: JSON with comments, YAML or TOML."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,7 @@ from toolcrib.clients.denials import (
     with_rules,
 )
 from toolcrib.clients.entries import Prompt, ReadEntry, VariableContext, read_entry
-from toolcrib.clients.known import ANY, CLIENTS, Client, Syntax, UserEnvironment, client_of
+from toolcrib.clients.known import Client, Syntax, UserEnvironment, client_of, client_table
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
 
@@ -52,11 +52,12 @@ class FoundFile:
     problems: tuple[Problem, ...] = ()
 
 
-def find_files(
-    user: UserEnvironment, clients: tuple[Client, ...] = CLIENTS, *, project: bool = False
-) -> Iterator[FoundFile]:
-    """Yield every file of the clients that is there, those in the working directory only for ``project``."""
-    for client in clients:
+def find_files(user: UserEnvironment, clients: Sequence[Client] = (), *, project: bool = False) -> Iterator[FoundFile]:
+    """Yield every file of the clients, by default of all, that is there.
+
+    Those in the working directory are read only for ``project``.
+    """
+    for client in clients or client_table().clients:
         seen: set[Path] = set()
         for file in client.files:
             path = user.locate(file)
@@ -66,9 +67,9 @@ def find_files(
                 yield read_file(path, client, user, in_project=file.is_project)
 
 
-def project_files(user: UserEnvironment, clients: tuple[Client, ...] = CLIENTS) -> list[Path]:
+def project_files(user: UserEnvironment) -> list[Path]:
     """Return the files of clients in the working directory, which nobody has looked into."""
-    places = (user.locate(file) for client in clients for file in client.files if file.is_project)
+    places = (user.locate(file) for client in client_table().clients for file in client.files if file.is_project)
     return [path for path in dict.fromkeys(places) if is_there(path)]
 
 
@@ -81,7 +82,7 @@ def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_pr
     try:
         document, problems = read_any(path)
     except ConfigError as error:
-        return FoundFile(known or ANY, path, problems=error.problems)
+        return FoundFile(known or client_table().other, path, problems=error.problems)
     known = known or _by_words(document)
     servers = servers_in(document, FoundFile(known, path), user, in_project=in_project)
     return FoundFile(known, path, servers, tuple(_as_its_client_reads(problems)))
@@ -119,7 +120,7 @@ def _by_words(document: JsonObject) -> Client:
         found = "gemini-cli" if "httpUrl" in keys else "windsurf" if "serverUrl" in keys else None
     if found == "opencode" and value_at(document, ("mcp", "servers")) is not None:
         found = "vscode"
-    return next((client for client in CLIENTS if client.key == found), ANY)
+    return next((client for client in client_table().clients if client.key == found), client_table().other)
 
 
 def _holds_objects(value: Any) -> bool:
