@@ -15,7 +15,6 @@ import typer
 from toolcrib.base.errors import ConfigError, Problem, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line, truncate
-from toolcrib.cli.connecting import why_not_answered
 from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
 from toolcrib.cli.index import discard_indexes
@@ -323,7 +322,7 @@ def _try_clients(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[lis
 
     It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
     """
-    from toolcrib.clients.connecting import connected_entries
+    from toolcrib.clients.connecting import connected_entries, why_not_answered
 
     user, entries = user_environment(), dict[tuple[object, ...], "list[ConnectedEntry]"]()
     for entry in connected_entries(user):

@@ -9,7 +9,6 @@ import typer
 
 from toolcrib.base.errors import ConfigError, StoreError, ToolcribError
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.connecting import remove_from_client
 from toolcrib.cli.importing import VARIABLES_FILE, user_environment
 from toolcrib.cli.output import (
     ConfigOption,
@@ -104,13 +103,16 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
     from toolcrib.auth.keyring import SystemKeyring
     from toolcrib.auth.secrets import forget_in_keyring
     from toolcrib.cli.footprint import remove
+    from toolcrib.clients.connecting import disconnect, plan_disconnection
 
     failed: list[str] = []
     user = user_environment()
     # First, because the copies of the clients' own files are among the files to remove.
     for client in left.clients.values():
         try:
-            remove_from_client(client, user, quiet=True)
+            plan = plan_disconnection(client, user)
+            if plan.is_needed:
+                disconnect(plan, user)
         except ToolcribError as error:
             failed.append(str(error))
     if failed:

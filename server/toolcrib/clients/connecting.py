@@ -1,12 +1,16 @@
-"""Records of the changes to clients' files, with backups, so that they can be undone.
+"""Connects clients to toolcrib and disconnects them: by edits of their files, or by their own commands.
 
-All of it is private.
+Each change is recorded, with a copy of the file, so that it can be undone; both are private.
 """
 
 import hashlib
 import json
+import select
+import shutil
+import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +18,10 @@ from typing import Any, cast
 from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
+from toolcrib.base.text import one_line
 from toolcrib.clients.entries import IS_TOOLCRIB
 from toolcrib.clients.importing import all_inlined, identity
-from toolcrib.clients.known import Client, EntryShape, UserEnvironment
+from toolcrib.clients.known import Client, EntryShape, OwnCommand, UserEnvironment
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, RemoveMember, SetMember, apply_changes
@@ -25,6 +30,10 @@ from toolcrib.config.paths import CONNECTIONS, user_data_root
 
 ENTRY = "toolcrib"
 """The name of our entry in a client's file."""
+
+_DEADLINE_S = 60
+_SAID_MAX = 300
+_GRACE_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +48,22 @@ class Removed:
 class ConnectionPlan:
     """What connecting a client changes: its file as it is, our entry at ``place``, and the servers that go.
 
-    ``previous`` is what stands at ``place`` now, None where nothing does.
+    ``previous`` is what stands at ``place`` now, None where nothing does. ``commands`` are the client's own that make
+    the change; none where it has none, is not installed, or more than our entry changes.
     """
 
     client: Client
     original: Original
     place: tuple[str, ...]
     entry: JsonObject
-    previous: Any = None
-    removed: tuple[Removed, ...] = ()
+    previous: Any
+    removed: tuple[Removed, ...]
+    commands: tuple[Sequence[str], ...]
 
     @property
     def is_there(self) -> bool:
         """Whether the file has exactly this entry already."""
         return self.previous == self.entry
-
-    @property
-    def changes(self) -> list[Change]:
-        """The changes of the file."""
-        return [*(RemoveMember(each.place) for each in self.removed), SetMember(self.place, self.entry)]
-
-    @property
-    def content(self) -> bytes:
-        """The file with them.
-
-        Raises:
-            ToolcribError: it cannot be changed; the text says what to write by hand.
-
-        """
-        return apply_edits(self.original, self.changes)
 
 
 def plan_connection(
@@ -89,9 +85,188 @@ def plan_connection(
     if replace:
         found = servers_in(document, FoundFile(client, original.path), user, in_project=False)
         removed = [Removed(each.place, value_at(document, each.place)) for each in _behind(found, behind)]
-    return ConnectionPlan(
-        client, original, place, toolcrib_entry(client, command), value_at(document, place), removed=tuple(removed)
-    )
+    entry, previous = toolcrib_entry(client, command), value_at(document, place)
+    commands: list[Sequence[str]] = []
+    own = None if removed else _own_command(client, user)
+    if own:
+        # Clients refuse to add a name that they have.
+        commands += [] if previous is None else [_filled(own.remove)]
+        commands.append(_filled(own.add, json.dumps(entry, ensure_ascii=False), command))
+    return ConnectionPlan(client, original, place, entry, previous, tuple(removed), tuple(commands))
+
+
+def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
+    """Make the planned change, and return the record of it, by which it can be undone.
+
+    Raises:
+        ToolcribError: the file cannot be changed, or the client's own command has failed.
+
+    """
+    file, name, records = plan.original.path, plan.client.key, Records(user.environ)
+    changes = [*(RemoveMember(each.place) for each in plan.removed), SetMember(plan.place, plan.entry)]
+    changed = None if plan.commands else apply_edits(plan.original, changes)
+    with _changing(file):
+        before = records.load(name)
+        # Connected twice: what is given back is what there was before the first time.
+        if before is not None and digest(plan.original.content or b"") != before.after:
+            before = None
+        # The copy is made, and the record saved, around the change: a crash between them leaves the person a copy.
+        backup = before.backup if before else records.back_up(name, file, time.time())
+        for words in plan.commands:
+            _run_client(words, user.environ)
+        if changed is not None:
+            replace_file(file, changed)
+        after = read_original(file)
+        record = Record(
+            client=name,
+            file=str(file),
+            place=plan.place,
+            after=digest(after.content or b""),
+            backup=backup,
+            previous=before.previous if before else plan.previous,
+            removed=(*(before.removed if before else ()), *plan.removed),
+        )
+        records.save(record)
+    # A command of the client that reports success may still have written elsewhere.
+    if plan.commands and value_at(parse_document(after), plan.place) is None:
+        raise ToolcribError(f"{plan.client.title} reported that it added toolcrib, but {file} does not contain it.")
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class DisconnectionPlan:
+    """What disconnecting a client changes: its file as it is, and ``content``, what is in it after that.
+
+    ``is_restored``: that is what was in it before it was connected, byte for byte. ``record`` is None where there is
+    none of a connection.
+    """
+
+    client: Client
+    original: Original
+    record: "Record | None"
+    content: bytes | None
+    is_restored: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to change."""
+        return self.content != self.original.content
+
+    @property
+    def how(self) -> str:
+        """How the file is changed, for people."""
+        if self.is_restored:
+            return "restored byte for byte"
+        return "edited to remove toolcrib, because it has changed since"
+
+
+def plan_disconnection(client: Client, user: UserEnvironment) -> DisconnectionPlan:
+    """Return what has to be changed for ``client`` to no longer start toolcrib.
+
+    Raises:
+        ToolcribError: its file cannot be read, or not be changed without a guess.
+
+    """
+    record = Records(user.environ).load(client.key)
+    file = Path(record.file) if record is not None else config_path(client, user)
+    with _changing(file):
+        original = read_original(file)
+        before = read_original(Path(record.backup)).content if record is not None and record.backup else None
+    # Byte for byte only where nobody has written since: other changes of the person stay.
+    is_ours = record is not None and digest(original.content or b"") == record.after
+    is_restored = is_ours and record is not None and (record.backup is None or before is not None)
+    content = before if is_restored else _without_toolcrib(client, original, record)
+    return DisconnectionPlan(client, original, record, content, is_restored)
+
+
+def disconnect(plan: DisconnectionPlan, user: UserEnvironment) -> str:
+    """Make the planned change, and return how the file was changed, for people.
+
+    Raises:
+        ToolcribError: the file cannot be changed, or the client's own command has failed.
+
+    """
+    file, record, how = plan.original.path, plan.record, plan.how
+    # The client's own command cannot give back what our entry took the place of.
+    gives_back = record is not None and (record.removed or record.previous is not None)
+    own = None if plan.is_restored or gives_back else _own_command(plan.client, user)
+    with _changing(file):
+        if own:
+            _run_client(_filled(own.remove), user.environ)
+            how = f"changed by {plan.client.title} itself"
+        elif plan.content is None:
+            file.unlink(missing_ok=True)
+        else:
+            replace_file(file, plan.content)
+    if record is not None:
+        Records(user.environ).forget(record)
+    return how
+
+
+def _without_toolcrib(client: Client, original: Original, record: "Record | None") -> bytes | None:
+    """Return a file that was changed since: without our entry, and with what that took the place of."""
+    if original.content is None:
+        return None
+    document = parse_document(original)
+    place = record.place if record is not None else (*client.places[0], ENTRY)
+    if value_at(document, place) is None:
+        return original.content
+    previous = None if record is None else record.previous
+    changes: list[Change] = [RemoveMember(place) if previous is None else SetMember(place, previous)]
+    removed = () if record is None else record.removed
+    changes += [SetMember(each.place, each.value) for each in removed if value_at(document, each.place) is None]
+    return apply_edits(original, changes)
+
+
+@contextmanager
+def _changing(file: Path) -> Generator[None]:
+    """Name the file in an error of the disk."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
+
+
+def _own_command(client: Client, user: UserEnvironment) -> OwnCommand | None:
+    """Return the client's own commands; None where it has none, or is not on the person's search path."""
+    own = client.own
+    return own if own and shutil.which(own.add[0], path=user.environ.get("PATH", "")) else None
+
+
+def _filled(template: Sequence[str], entry: str = "", command: Sequence[str] = ()) -> list[str]:
+    """Return the words of a client's command with the name of our entry, the entry and its command filled in."""
+    words: list[str] = []
+    for word in template:
+        words += command if word == "{command}" else [word.replace("{name}", ENTRY).replace("{json}", entry)]
+    return words
+
+
+def _run_client(words: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run a client's command to its end.
+
+    Raises:
+        ToolcribError: it failed, or took too long.
+
+    """
+    # On Windows these are .cmd files, which a bare name does not start.
+    program = shutil.which(words[0], path=environ.get("PATH", "")) or words[0]
+    try:
+        done = subprocess.run(  # noqa: S603 - what the person asked for, without a shell
+            [program, *words[1:]],
+            env=dict(environ),
+            # A client that asks something would wait for ever.
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolcribError(f"`{words[0]} {words[1]} {words[2]}` failed: {one_line(str(error))[:_SAID_MAX]}") from None
+    if done.returncode:
+        said = one_line(done.stderr or done.stdout)[:_SAID_MAX]
+        raise ToolcribError(f"`{words[0]} {words[1]} {words[2]}` ended with {done.returncode}: {said}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +288,60 @@ def connected_entries(user: UserEnvironment) -> Iterator[ConnectedEntry]:
                 command = (entry["command"], *as_list(entry.get("args")))
                 env = {name: str(value) for name, value in as_object(entry.get("env")).items()}
                 yield ConnectedEntry(found.client, found.file, command, env)
+
+
+_HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "toolcrib-doctor", "version": "1"},
+    },
+}
+
+
+def why_not_answered(words: Sequence[str], environ: Mapping[str, str], within_s: float) -> str:
+    """Start what a client would start, shake hands, and end it; return why that did not work, empty where it did."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what stands in the person's own file, as its client starts it
+            list(words), env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except OSError as error:
+        return f"{words[0]}: {error.strerror}"
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        process.stdin.write(json.dumps(_HELLO).encode() + b"\n")
+        process.stdin.flush()
+        # Waited for with a deadline: a read of the pipe alone would hang with a program that says nothing.
+        ready, _, _ = select.select([process.stdout], [], [], within_s)
+        if not ready:
+            return f"no answer within {within_s:.0f} s"
+        if b'"result"' in process.stdout.readline():
+            return ""
+        process.kill()
+        # The last line of a traceback or of a shell says what was wrong.
+        said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return one_line(said[-1])[:_SAID_MAX] if said else "it exited without an answer"
+    except BrokenPipeError:
+        return "it exited immediately"
+    finally:
+        _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    try:
+        # Its input is closed by now, which ends a server over stdio.
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def config_path(client: Client, user: UserEnvironment) -> Path:
