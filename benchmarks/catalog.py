@@ -48,11 +48,11 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def captured(folder: Path) -> dict[str, Tools]:
     """Return the tool lists of a folder by server key; none if it is not there."""
-    files = {_key(path.stem): path for path in sorted(folder.glob("*.json"))}
+    files = {server_key(path.stem): path for path in sorted(folder.glob("*.json"))}
     return {key: json.loads(path.read_text(encoding="utf-8"))["tools"] for key, path in files.items()}
 
 
-def _key(package: str) -> str:
+def server_key(package: str) -> str:
     """Return what a person would call a server in a config: ``mcp-server-git`` is ``git``."""
     words = dict.fromkeys(word for word in re.split(r"[.-]", package) if word not in _NOT_IN_KEYS)
     return "-".join(words)

@@ -19,6 +19,8 @@ from toolcrib.skills.formats.agent_skill import read_agent_skill
 Half = Literal["tune", "test", "all"]
 
 UNANSWERABLE = Path(__file__).resolve().parent / "queries" / "unanswerable.json"
+PLAIN = Path(__file__).resolve().parent / "queries" / "plain_requests.json"
+"""Requests in a person's plain words, over the recorded servers; the README beside tells how they were written."""
 QUERIES_FILE = "queries.jsonl"
 OWN = Path(__file__).resolve().parents[1] / "tests" / "retrieval"
 """The set that is kept with the tests; its README tells what it is."""
@@ -146,15 +148,25 @@ def load(path: Path) -> Dataset:
 
 def _requests(path: Path) -> tuple[Query, ...]:
     asked = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(Query(each["text"], dict.fromkeys(each["right"], 1.0), tuple(each["needs"])) for each in asked)
+    return tuple(Query(each["text"], dict.fromkeys(each["right"], 1.0), tuple(each.get("needs", ()))) for each in asked)
 
 
-def _listed_tools(folder: Path) -> Iterator[Document]:
-    """Yield the tools of several servers, each in a file as it answers ``tools/list``; an id is ``server.tool``."""
+def over_recorded(requests: Path, folder: Path, key: Callable[[str], str]) -> Dataset:
+    """Return requests over all tools of a folder with one recorded ``tools/list`` a server.
+
+    A right answer is ``file.tool``, the file without its suffix; ``key`` makes of it what the server is called in a
+    config. One request may have the tools of several servers as right answers; a tool that is as good but not among
+    them counts as wrong.
+    """
+    return Dataset(requests.stem, tuple(_listed_tools(folder, key)), _requests(requests))
+
+
+def _listed_tools(folder: Path, key: Callable[[str], str] = str) -> Iterator[Document]:
+    """Yield the tools of several servers, each in a file as it answers ``tools/list``; an id is ``file.tool``."""
     for path in sorted(folder.glob("*.json")):
         for tool in json.loads(path.read_text(encoding="utf-8"))["tools"]:
             description = tool.get("description", "")
-            yield Document(f"{path.stem}.{tool['name']}", tool["name"], description, (), path.stem, tool)
+            yield Document(f"{path.stem}.{tool['name']}", tool["name"], description, (), key(path.stem), tool)
 
 
 def _tools(path: Path) -> Dataset:
