@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,7 @@ QUALITY_BENCHMARKS = {
     "retrieval_halves",
     "retrieval_languages",
     "retrieval_learning",
+    "retrieval_plain",
     "retrieval_pools",
 }
 """These say how good an answer is."""
@@ -119,7 +121,7 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
     return {name: known.get(name, ["--catalog", str(catalog)]) for name in TINY}
 
 
-def run(name: str, *options: str) -> dict:
+def run(name: str, *options: str) -> Any:
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -158,6 +160,36 @@ def labelled_skills(tmp_path: Path) -> Path:
     lines = [{"query": "fill in a form", "gold": ["fill-form"]}, {"query": "paint the wall", "gold": []}]
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return folder
+
+
+@pytest.fixture
+def recorded_servers(tmp_path: Path) -> Path:
+    """Write the tool lists of two servers that have a tool of the same name."""
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    for stem, text in (("mcp-server-disk", "Reads a file."), ("mcp-server-shop", "Repays an order.")):
+        names = ("run", f"{stem[-4:]}_it")
+        tools = [{"name": name, "description": text, "inputSchema": {"type": "object"}} for name in names]
+        (folder / f"{stem}.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    return folder
+
+
+def test_plain_requests_are_counted_by_any_right_tool_also_of_another_checkout(recorded_servers: Path, tmp_path: Path):
+    requests = tmp_path / "requests.json"
+    asked = [
+        {"text": "repays an order", "right": ["mcp-server-shop.run", "mcp-server-shop.shop_it"]},
+        {"text": "repays the order", "right": ["mcp-server-disk.run"]},
+    ]
+    requests.write_text(json.dumps(asked), encoding="utf-8")
+    options = ["--requests", str(requests), "--catalog", str(recorded_servers), "--against", str(BENCHMARKS.parent)]
+    ours, theirs, *others = run("retrieval_plain", *options)
+    assert (ours["requests"], ours["first"], ours["in five"]) == (2, 1, 1)
+    assert {**theirs, "system": "toolcrib"} == ours
+    assert "FTS5, OR" in {each["system"] for each in others}
+
+
+def test_plain_requests_without_recorded_servers_measure_nothing(tmp_path: Path):
+    assert run("retrieval_plain", "--catalog", str(tmp_path / "absent")) == []
 
 
 def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_tools: Path, labelled_skills: Path):
