@@ -56,6 +56,21 @@ async def test_sighup_takes_up_a_new_policy_and_leaves_the_server_its_process(tm
     assert not fake.survivors()
 
 
+async def test_sighup_between_the_early_answer_and_the_loaded_server_is_a_reload_too(tmp_path):
+    fake = FakeServer(tmp_path, tools=["echo"])
+    async with served(tmp_path, fake) as crib:
+        await crib.initialize()
+        await crib.tool("tool_search", query="echo")
+        crib.close_stdin()
+        assert await crib.ended() == 0
+    async with served(tmp_path, fake) as crib:
+        await crib.initialize()
+        crib.process.send_signal(signal.SIGHUP)
+        await until_said(crib, "the config is reloaded, 1 servers are in it")
+        assert not (await crib.tool("tool_call", name="fake__echo"))["isError"]
+    assert not fake.survivors()
+
+
 async def test_a_file_that_is_broken_changes_nothing_and_both_say_why(tmp_path):
     fake = FakeServer(tmp_path, tools=["echo"])
     async with served(tmp_path, fake) as crib:

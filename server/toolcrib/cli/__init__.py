@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
+    if sys.platform != "win32":
+        # A client has its first answers before the server can reload. Until it can, SIGHUP waits, as it would end the
+        # process; `serve` lets it through.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     # Imported modules stay: collecting garbage among them, again and again, would take a tenth of a start.
     gc.disable()
     try:

@@ -313,6 +313,8 @@ async def _take_signals(run: _Run, *, task_status: TaskStatus[None]) -> None:
     hangup = getattr(signal, "SIGHUP", None)
     taken = [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup else [])]
     with anyio.open_signal_receiver(*taken) as signals:
+        if hangup:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {hangup})  # blocked since the process began
         task_status.started()
         async for number in signals:
             if number == hangup and not sys.stdin.isatty():
