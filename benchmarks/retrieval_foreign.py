@@ -10,7 +10,7 @@ from itertools import count, islice
 from typing import Any
 
 from retrieval_data import Document
-from toolcrib.base.text import joined, words
+from toolcrib.base.text import spelling_key, words
 
 THINGS = (
     "parcel shipment warehouse pallet carrier invoice refund coupon loyalty basket tenant lease meter outage turbine "
@@ -43,7 +43,7 @@ def foreign(documents: Sequence[Document], number: int, seed: int = 1) -> list[D
 
 
 def _foreign(documents: Sequence[Document], chance: random.Random) -> Iterator[Document]:
-    taken = {joined(document.name) for document in documents}
+    taken = {spelling_key(document.name) for document in documents}
     subjects = sorted({word for each in documents for word in words(each.name)} - _VERBS_AND_SMALL)
     for server in count():
         trade = chance.sample(THINGS, 3)
@@ -53,12 +53,12 @@ def _foreign(documents: Sequence[Document], chance: random.Random) -> Iterator[D
         while made < _TOOLS_PER_SERVER:
             one, other = chance.choice(documents), chance.choice(documents)
             name = "_".join(renamed.get(word, word) for word in words(one.name)) or trade[2]
-            if joined(name) in taken:
+            if spelling_key(name) in taken:
                 name = f"{name}_{chance.choice(trade)}"
             made += 1
-            if joined(f"{key}{name}") in taken or joined(name) in taken:
+            if spelling_key(f"{key}{name}") in taken or spelling_key(name) in taken:
                 continue
-            taken.add(joined(f"{key}{name}"))
+            taken.add(spelling_key(f"{key}{name}"))
             yield _document(key, name, (one, other), renamed, chance)
 
 

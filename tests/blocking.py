@@ -23,7 +23,7 @@ from typing import Any
 
 ALLOWED = {
     "toolcrib.gateway.composition:_open_connector": "the start and the end",
-    "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",
+    "toolcrib.cli.in_process:status_now": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_tools": "one command of a person: nobody else waits for its loop",
     "toolcrib.cli.in_process:try_servers": "likewise",
     "toolcrib.cli.in_process:with_index": "one command of a person, that only reads files",

@@ -14,11 +14,11 @@ from toolcrib.base.text import (
     estimate_tokens,
     glob_matcher,
     glob_may_begin,
-    joined,
     one_line,
     query_terms,
     sanitize,
     search_text,
+    spelling_key,
     split_summary,
     truncate,
     words,
@@ -76,19 +76,19 @@ def test_a_text_with_and_without_other_letters_is_split_alike(text: str):
 def test_search_text_is_the_words(text: str):
     assert search_text(text) == " ".join(words(text))
     if text.isascii():
-        assert joined(text) == "".join(words(text))
+        assert spelling_key(text) == "".join(words(text))
 
 
 @given(st.lists(ANY_TEXT | st.text("aB1 _\n\u1680\u0301é中", max_size=60), max_size=3))
 def test_search_texts_of_many_texts_are_those_of_each(texts: list[str]):
     many = SearchTexts()
-    assert [many.of(text) for text in (*texts, *texts)] == [search_text(text) for text in (*texts, *texts)]
+    assert [many.compute(text) for text in (*texts, *texts)] == [search_text(text) for text in (*texts, *texts)]
 
 
 def test_every_spelling_of_a_name_is_joined_to_one():
     spellings = ["createIssue", "create_issue", "CREATE ISSUE", "create-Issue", "Create.Issue"]
-    assert {joined(spelling) for spelling in spellings} == {"createissue"}
-    assert joined("创建_问题") == joined("创建问题") == "创建问题"
+    assert {spelling_key(spelling) for spelling in spellings} == {"createissue"}
+    assert spelling_key("创建_问题") == spelling_key("创建问题") == "创建问题"
 
 
 def test_terms_of_a_query_are_its_words_that_carry_meaning_once_and_in_order():

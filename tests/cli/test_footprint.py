@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.cli.footprint import IDLE_S, NOTE, keep_house, own_files, remove, sweep
+from toolcrib.cli.footprint import IDLE_S, NOTE, own_files, remove, sweep, sweep_daily
 from toolcrib.config.loading import load
 from toolcrib.config.paths import user_cache_dir
 
@@ -28,7 +28,7 @@ def cache_of(config: Path, environ: dict[str, str], *, idle_s: float = IDLE_S + 
     """Make the cache of a config that is gone, unless it is ``kept``, last written so long ago."""
     config.write_text("{}")
     settings = load(config, environ, config.parent)
-    keep_house(settings, environ, NOW)
+    sweep_daily(settings, environ, NOW)
     for name in (
         "tool_cache.db",
         "tool_cache.db-wal",
@@ -85,9 +85,9 @@ def test_it_is_looked_once_a_day(tmp_path: Path, environ: dict[str, str], root: 
     gone = cache_of(tmp_path / "gone.json", environ)
     settings = load(config, environ, tmp_path)
     os.utime(root / ".swept", (NOW, NOW))
-    keep_house(settings, environ, NOW + 3600)
+    sweep_daily(settings, environ, NOW + 3600)
     assert gone.exists()
-    keep_house(settings, environ, NOW + 25 * 3600)
+    sweep_daily(settings, environ, NOW + 25 * 3600)
     assert not gone.exists()
     assert own.exists()
 
@@ -97,8 +97,8 @@ def test_a_cache_that_the_config_names_is_nobody_elses_to_look_after(
 ):
     config = tmp_path / "own.json"
     config.write_text('{"toolcrib": {"cache_dir": "here"}}')
-    keep_house(load(config, environ, tmp_path), environ, NOW)
-    keep_house(load(None, environ, tmp_path), environ, NOW)
+    sweep_daily(load(config, environ, tmp_path), environ, NOW)
+    sweep_daily(load(None, environ, tmp_path), environ, NOW)
     assert not root.exists()
     assert not (tmp_path / "here").exists()
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_written_is_no_reason_not_to_serve(tmp_path: Path, enviro
     config = tmp_path / "own.json"
     config.write_text("{}")
     (tmp_path / "cache").write_text("a file")
-    keep_house(load(config, environ, tmp_path), environ, NOW)
+    sweep_daily(load(config, environ, tmp_path), environ, NOW)
 
 
 def test_files_are_removed_with_the_folders_that_are_empty_then(tmp_path: Path, environ: dict[str, str]):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from toolcrib.base.model import SearchType
 from toolcrib.base.names import Spellings
-from toolcrib.base.text import joined, search_text
+from toolcrib.base.text import search_text, spelling_key
 from toolcrib.search.documents import Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.postings import Counting, Does, Text, Worded, nothing
@@ -89,7 +89,7 @@ class Scope:
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
         same = [name for name in self.documents.names if as_written and name == query]
-        called = same or self._spellings.get(joined(query), ())
+        called = same or self._spellings.get(spelling_key(query), ())
         return {number: "exact_name" for number in map(self.documents.names.index, called) if self._may(number)}
 
     def begun(self, query: str) -> Iterable[int]:
@@ -103,7 +103,7 @@ class Scope:
 
     @property
     def _spellings(self) -> Spellings[str]:
-        return Spellings((joined(name), name) for name in self.documents.names)
+        return Spellings((spelling_key(name), name) for name in self.documents.names)
 
     def _may(self, number: int) -> bool:
         return self.numbers is None or number in self.numbers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import TypeVar
 
-from toolcrib.base.text import glob_matcher, joined
+from toolcrib.base.text import glob_matcher, spelling_key
 
 SEPARATOR = re.compile(r"(__|[./:])")
 """Possible separators of server and tool in a spelling."""
@@ -92,7 +92,7 @@ _Item = TypeVar("_Item")
 
 
 class Spellings(dict[str, tuple[_Item, ...]]):
-    """The items of each name, keyed by :func:`joined`. Must not be changed after creation.
+    """The items of each name, keyed by :func:`spelling_key`. Must not be changed after creation.
 
     ``pairs`` are names, already reduced, with an item each; empty names are ignored.
     """
@@ -107,7 +107,7 @@ class Spellings(dict[str, tuple[_Item, ...]]):
 
     def beginning(self, start: str) -> Iterator[_Item]:
         """Yield the items with a name that begins with ``start``, in any spelling, sorted by name."""
-        key = joined(start)
+        key = spelling_key(start)
         for place in range(bisect_left(self._in_order, key), len(self._in_order)):
             if not self._in_order[place].startswith(key):
                 return

@@ -99,7 +99,7 @@ class SearchTexts:
         self._of_word = Remembered(search_text, _WORDS_KEPT, WORD_MAX)
         self._of_text = Remembered(self._made, _TEXTS_KEPT, SENTENCE_MAX)
 
-    def of(self, text: str) -> str:
+    def compute(self, text: str) -> str:
         """Return the result of :func:`search_text`."""
         return self._of_text[text]
 
@@ -108,7 +108,7 @@ class SearchTexts:
         return " ".join(filter(None, map(self._of_word.__getitem__, text.split())))
 
 
-def joined(text: str) -> str:
+def spelling_key(text: str) -> str:
     """Return ``text`` reduced to its letters and digits, so that every spelling of a name becomes one."""
     if not text.isascii():
         return "".join(_pieces(text))

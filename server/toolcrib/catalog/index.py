@@ -72,7 +72,7 @@ _RECORD = RowMapper(ToolRecord, (*_GATE_FIELDS, *_TEXT_FIELDS, "mentions"), _REN
 
 def _columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, Any]:
     """Return a record as the values of its row, by column: all except ``id``, which SQLite assigns."""
-    search_text = search_texts.of
+    search_text = search_texts.compute
     definition = dict(record.definition)
     if definition.get("name") == record.name:
         del definition["name"]

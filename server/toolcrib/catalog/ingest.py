@@ -214,7 +214,7 @@ class _Rules:
         self._server = server.key
         self._options = options
         self._examples, self._fits = shaping.tool_examples, shaping.fits
-        self._search_text, self._candidates = shaping.search_texts.of, shaping.candidates
+        self._search_text, self._candidates = shaping.search_texts.compute, shaping.candidates
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
         self._scoped = tool_matcher(shaping.scoped)
         self._always = glob_matcher(options.always_loaded_tools)

@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import SearchType
-from toolcrib.base.text import joined
+from toolcrib.base.text import spelling_key
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
 from toolcrib.policy.sessions import Asked, Session
@@ -154,7 +154,7 @@ class Learning:
 
     def _is_secret(self, word: str) -> bool:
         # Ignoring case and separators, so that a secret typed as words is recognised.
-        return self._redactor.knows(lambda secret: word in joined(secret))
+        return self._redactor.knows(lambda secret: word in spelling_key(secret))
 
     def _learner(self, session: Session) -> str:
         # Callers with different tools share nothing: words of hidden tools would evict others.

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 
 from toolcrib.base.model import JsonObject, Tool
-from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
+from toolcrib.base.text import STOP_WORDS, one_line, spelling_key, split_summary, truncate, words
 from toolcrib.catalog.parameters import parameters
 from toolcrib.search.english import stem
 
@@ -210,14 +210,14 @@ class _Linter:
         self._by_name: defaultdict[str, list[str]] = defaultdict(list)
         self._by_description: defaultdict[str, list[str]] = defaultdict(list)
         for each in catalog:
-            self._by_name[joined(each.tool.name)].append(each.name)
+            self._by_name[spelling_key(each.tool.name)].append(each.name)
             self._by_description[each.description.casefold()].append(each.name)
         self._words = _Words(catalog)
 
     def probes(self, each: Described) -> Iterable[Probe]:
         """Yield a search for each of the tool's own texts. Tools with the same name do not count as ranked above it."""
         name = " ".join(words(each.tool.name)) or each.tool.name
-        yield self._probe("name", name, each, same=self._by_name[joined(each.tool.name)])
+        yield self._probe("name", name, each, same=self._by_name[spelling_key(each.tool.name)])
         texts = [("title", each.title), ("first sentence", each.first_sentence)]
         texts += [("example", text) for text in each.examples]
         texts += [(_REQUEST, self._words.request(each))]

@@ -7,7 +7,7 @@ from functools import cached_property
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import Spellings
-from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
+from toolcrib.base.text import one_line, search_text, spelling_key, split_summary, truncate
 from toolcrib.catalog.definitions import with_text
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import Gate
@@ -208,7 +208,7 @@ class OfferDocuments:
     @cached_property
     def spellings(self) -> Spellings[Offer]:
         """The offers by each form of their names."""
-        return Spellings((joined(name), offer) for offer in self.offers for name in _names(offer))
+        return Spellings((spelling_key(name), offer) for offer in self.offers for name in _names(offer))
 
     def _read(self, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
         return self._definitions(offers)
@@ -260,7 +260,7 @@ class _Scope:
         return self.documents.offers[number]
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:  # noqa: ARG002 - any spelling names one
-        return dict.fromkeys(self._inside(self.documents.spellings.get(joined(query), ())), "exact_name")
+        return dict.fromkeys(self._inside(self.documents.spellings.get(spelling_key(query), ())), "exact_name")
 
     def begun(self, query: str) -> Iterable[int]:
         return self._inside(self.documents.spellings.beginning(query))

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATORS, name_digest
-from toolcrib.base.text import joined
+from toolcrib.base.text import spelling_key
 from toolcrib.policy.rules import Permissions
 
 
@@ -23,7 +23,7 @@ class ServerTools:
     def __init__(self, server: str, tools: Iterable[Tool]) -> None:
         self.tools = tuple(sorted(tools, key=attrgetter("public_name")))
         self.by_name: Mapping[str, Tool] = {tool.name: tool for tool in self.tools}
-        self._joined_server = joined(server)
+        self._joined_server = spelling_key(server)
         self._permitted: dict[tuple[int, ...], tuple[Tool, ...]] = {}
 
     def permitted(self, permissions: Permissions) -> tuple[Tool, ...]:
@@ -41,7 +41,7 @@ class ServerTools:
         return found
 
     def exact(self, key: str) -> list[Tool]:
-        """Return the tools named ``key``, in the form of :func:`joined`: bare, with the server, or public."""
+        """Return the tools named ``key``, in the form of :func:`spelling_key`: bare, with the server, or public."""
         found = [*self._joined.get(key, ()), *self._otherwise_public.get(key, ())] if key else []
         if key.startswith(self._joined_server):
             found += self._joined.get(key[len(self._joined_server) :], ())
@@ -70,14 +70,14 @@ class ServerTools:
 
     @cached_property
     def _joined(self) -> Mapping[str, list[Tool]]:
-        return _grouped((joined(tool.name), tool) for tool in self.tools)
+        return _grouped((spelling_key(tool.name), tool) for tool in self.tools)
 
     @cached_property
     def _otherwise_public(self) -> Mapping[str, list[Tool]]:
         """The tools whose public name is not composed of the server's and their own name, by that name."""
         plain = f"{self.tools[0].server}__" if self.tools else ""
         return _grouped(
-            (joined(tool.public_name), tool) for tool in self.tools if tool.public_name != f"{plain}{tool.name}"
+            (spelling_key(tool.public_name), tool) for tool in self.tools if tool.public_name != f"{plain}{tool.name}"
         )
 
     @cached_property
@@ -217,7 +217,7 @@ class Catalog:
 
     def exact(self, query: str) -> tuple[Tool, ...]:
         """Return the tools that ``query`` names: bare or qualified, ignoring case and separators."""
-        key = joined(query)
+        key = spelling_key(query)
         found = [tool for named in self._by_server.values() for tool in named.exact(key)]
         return _in_order([{tool.row: tool for tool in found}.values()])
 
@@ -226,7 +226,7 @@ class Catalog:
 
         In any order; tools may repeat.
         """
-        key = joined(query)
+        key = spelling_key(query)
         return (tool for named in self._by_server.values() for tool in named.beginning(key))
 
     def prepare(self) -> None:

@@ -11,6 +11,7 @@ from toolcrib.cli.output import (
     ExitCode,
     JsonOption,
     error_problems,
+    fail_if,
     load_settings,
     print_answer,
     print_json,
@@ -65,8 +66,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         warn(wrong, "wrong")
         warn(skipped, "skipped")
         warn(notices, "notice")
-    if not is_ok:
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(not is_ok)
 
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":

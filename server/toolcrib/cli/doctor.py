@@ -18,7 +18,7 @@ from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
 from toolcrib.cli.index import discard_indexes
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, load_settings, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def doctor(
         for finding in findings:
             remedy = f"\n           {finding.remedy}" if finding.remedy else ""
             print_text(f"{_MARKS[finding.level]}  {finding.about}: {finding.text}{remedy}")
-    if is_wrong:
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(is_wrong)
 
 
 def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_index
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_answer, print_text, table
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, print_answer, print_text, table
 
 if TYPE_CHECKING:
     from toolcrib.catalog.evaluation import Evaluation, Judged
@@ -50,8 +50,7 @@ def evaluate(
         print_text(f"{key}: was never listed, so its tools were not searched", error=True)
     wanted = ((min_recall, evaluation.recall(_AT)), (min_ndcg, evaluation.ndcg))
     # Figures without a server's tools would pass a script that compares them.
-    if unlisted or any(least is not None and (share or 0) < least for least, share in wanted):
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(unlisted or any(least is not None and (share or 0) < least for least, share in wanted))
 
 
 def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evaluation":

@@ -18,8 +18,8 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
-from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_text
-from toolcrib.events.reading import Telling, has_failed, time_of
+from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_lines, print_text
+from toolcrib.events.reading import EventFormatter, has_failed, time_of
 
 _SHOWN, _SHOWN_MAX = 100, 100_000
 _AGE = re.compile(r"(\d+)\s*([smhd])")
@@ -86,7 +86,7 @@ def events(
 
 def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) -> None:
     """Show what there is and what comes, until a person has seen enough."""
-    narration = Telling()
+    narration = EventFormatter()
     try:
         for event in found:
             line = narration.line(event)
@@ -102,11 +102,10 @@ def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, 
     if as_json:
         print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
         return
-    narration = Telling()
+    narration = EventFormatter()
     # Every event is narrated, also those that are not shown: a line may refer to the events before it.
     shown = ((narration.line(event), event) for event in found)
-    for line in deque((line for line, event in shown if line and wanted.takes(event)), lines):
-        print_text(line)
+    print_lines(deque((line for line, event in shown if line and wanted.takes(event)), lines))
 
 
 def _moment(text: str | None, now: datetime) -> datetime | None:

@@ -41,7 +41,7 @@ _LOOKED_AT_MAX = 500
 _PATH_MAX = 4096
 
 
-def keep_house(settings: Settings, environ: Mapping[str, str], now: float) -> None:
+def sweep_daily(settings: Settings, environ: Mapping[str, str], now: float) -> None:
     """Note whose the cache of a config is and, once a day, remove those of configs that are gone.
 
     Does nothing where the cache is not in the person's own cache directory. Never raises for what it meets there.
@@ -123,7 +123,7 @@ def remove(files: Iterable[Path], root: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class FolderContents:
     """What lies in a directory of toolcrib's: files of ours, and others, which are somebody's."""
 
     root: Path
@@ -131,7 +131,7 @@ class Kept:
     others: tuple[Path, ...] = ()
 
 
-def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept]:
+def all_folders(settings: Settings | None, environ: Mapping[str, str]) -> list[FolderContents]:
     """Return what is kept for a person, directory by directory, and where one config has it elsewhere.
 
     Raises:
@@ -139,15 +139,17 @@ def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept
 
     """
     roots = [user_cache_root(environ), user_data_root(environ)]
-    found = [_kept_below(root) for root in roots if root.is_dir()]
+    found = [_contents_below(root) for root in roots if root.is_dir()]
     # Where running processes tell of themselves is in the cache directory too, or not below any of them.
     found += [
-        Kept(folder, tuple(_files_below(folder))) for folder in instance_folders(environ) if _is_apart(folder, roots)
+        FolderContents(folder, tuple(_files_below(folder)))
+        for folder in instance_folders(environ)
+        if _is_apart(folder, roots)
     ]
     named = () if settings is None else (settings.cache_dir, settings.state_dir, settings.tool_cache_dir)
     # Folders below the roots were listed with them.
     elsewhere = (folder for folder in named if _is_apart(folder, roots))
-    found += [Kept(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere)]
+    found += [FolderContents(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere)]
     return [each for each in found if each.own or each.others]
 
 
@@ -156,7 +158,7 @@ def _is_apart(folder: Path, roots: Iterable[Path]) -> bool:
     return folder.is_dir() and not any(folder.is_relative_to(root) for root in roots)
 
 
-def _kept_below(root: Path) -> Kept:
+def _contents_below(root: Path) -> FolderContents:
     own: set[Path] = set()
     for entry in os.scandir(root):
         if entry.name in (MODELS, RUNNING, CONNECTIONS, SECRETS):
@@ -165,7 +167,7 @@ def _kept_below(root: Path) -> Kept:
             own.update(own_files(Path(entry.path)))
         elif entry.name in (_SWEPT, ".gitignore"):
             own.add(Path(entry.path))
-    return Kept(root, tuple(sorted(own)), tuple(sorted({*_files_below(root)} - own)))
+    return FolderContents(root, tuple(sorted(own)), tuple(sorted({*_files_below(root)} - own)))
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

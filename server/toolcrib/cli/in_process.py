@@ -15,8 +15,6 @@ from toolcrib.cli.output import load_settings
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from toolcrib.base.model import JsonObject
     from toolcrib.catalog.gate import Gate
     from toolcrib.catalog.snapshot import Catalog
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from toolcrib.gateway.status import Status
     from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
-    from toolcrib.server.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
 
 _Answer = TypeVar("_Answer")
@@ -154,12 +151,23 @@ def with_tools(
     """
     import anyio
 
+    from toolcrib.gateway.composition import open_gateway
+    from toolcrib.gateway.runtime import Runtime
+
     settings = _with_servers(config, server)
+
+    async def run() -> _Answer | ToolcribError:
+        answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
+        list_only = None if server is None else (server,)
+        opening = open_gateway(_quiet(settings), Runtime(), skills=False, list_only=list_only)
+        async with opening as gateway, anyio.create_task_group() as tasks:
+            tasks.start_soon(line.follow, gateway.fleet)
+            answer = await _answer_or_error(use(gateway.tools, _session(settings)))
+            tasks.cancel_scope.cancel()
+        return answer
+
     with line.below_the_log():
-        answer = anyio.run(_use, _quiet(settings), use, line, server)
-    if isinstance(answer, ToolcribError):
-        raise answer
-    return answer
+        return _raised(anyio.run(run))
 
 
 def with_index(
@@ -173,7 +181,18 @@ def with_index(
     """
     import anyio
 
-    return anyio.run(_use_index, _with_servers(config, server), use)
+    from toolcrib.gateway.offline import open_offline
+    from toolcrib.gateway.runtime import Runtime
+
+    settings = _with_servers(config, server)
+
+    async def run() -> _Answer:
+        with open_offline(settings, Runtime(), keep_rows=True) as offline:
+            indexer = offline.indexer
+            indexed = Indexed(settings, indexer.current(), offline.finder, offline.gate, indexer.unlisted())
+            return await use(indexed, _session(settings))
+
+    return anyio.run(run)
 
 
 def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
@@ -185,7 +204,27 @@ def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Aw
     """
     import anyio
 
-    answer = anyio.run(_use_skills, load_settings(config), use)
+    from toolcrib.gateway.composition import open_gateway
+    from toolcrib.gateway.runtime import Runtime
+
+    settings = load_settings(config)
+
+    async def run() -> _Answer | ToolcribError:
+        async with open_gateway(_quiet(settings), Runtime(), skills=True, list_only=()) as gateway:
+            return await _answer_or_error(use(gateway.skills, _session(settings)))
+
+    return _raised(anyio.run(run))
+
+
+async def _answer_or_error(answer: Awaitable[_Answer]) -> _Answer | ToolcribError:
+    """Return an answer, or the error in its place: out of the gateway's tasks it would come wrapped in groups."""
+    try:
+        return await answer
+    except ToolcribError as error:
+        return error
+
+
+def _raised(answer: _Answer | ToolcribError) -> _Answer:
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
@@ -203,16 +242,14 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     from toolcrib.gateway.runtime import Runtime
     from toolcrib.server.serving import open_server
 
-    opened = open_server(_quiet(settings), "stdio", Runtime(), list_only=())
-    return anyio.run(_first_seen, opened, _session(settings))
+    session = _session(settings)
 
+    async def run() -> "tuple[str, list[JsonObject]]":
+        async with open_server(_quiet(settings), "stdio", Runtime(), list_only=()) as serving:
+            instructions = await serving.wire.instructions.told_to(session, is_rehearsal=True)
+            return instructions, await serving.wire.listing.definitions(session)
 
-async def _first_seen(
-    opened: "AbstractAsyncContextManager[Serving]", session: "Session"
-) -> "tuple[str, list[JsonObject]]":
-    async with opened as serving:
-        told = await serving.wire.instructions.told_to(session, is_rehearsal=True)
-        return told, await serving.wire.listing.definitions(session)
+    return anyio.run(run)
 
 
 def status_now(settings: "Settings") -> "Status":
@@ -224,61 +261,14 @@ def status_now(settings: "Settings") -> "Status":
     """
     import anyio
 
-    return anyio.run(_status, settings)
-
-
-async def _status(settings: "Settings") -> "Status":
     from toolcrib.gateway.runtime import Runtime
     from toolcrib.gateway.status import open_status
 
-    with open_status(settings, Runtime()) as status:
-        return await status.read(_session(settings))
+    async def run() -> "Status":
+        with open_status(settings, Runtime()) as status:
+            return await status.read(_session(settings))
 
-
-async def _use(
-    settings: "Settings",
-    use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]",
-    line: WaitingLine,
-    server: str | None,
-) -> _Answer | ToolcribError:
-    import anyio
-
-    from toolcrib.gateway.composition import open_gateway
-    from toolcrib.gateway.runtime import Runtime
-
-    answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
-    opening = open_gateway(settings, Runtime(), skills=False, list_only=None if server is None else (server,))
-    async with opening as gateway, anyio.create_task_group() as tasks:
-        tasks.start_soon(line.follow, gateway.fleet)
-        try:
-            answer = await use(gateway.tools, _session(settings))
-        except ToolcribError as error:  # outside of the servers' tasks it would come wrapped in groups
-            answer = error
-        tasks.cancel_scope.cancel()
-    return answer
-
-
-async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:
-    from toolcrib.gateway.offline import open_offline
-    from toolcrib.gateway.runtime import Runtime
-
-    with open_offline(settings, Runtime(), keep_rows=True) as offline:
-        indexer = offline.indexer
-        indexed = Indexed(settings, indexer.current(), offline.finder, offline.gate, indexer.unlisted())
-        return await use(indexed, _session(settings))
-
-
-async def _use_skills(
-    settings: "Settings", use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
-) -> _Answer | ToolcribError:
-    from toolcrib.gateway.composition import open_gateway
-    from toolcrib.gateway.runtime import Runtime
-
-    async with open_gateway(_quiet(settings), Runtime(), skills=True, list_only=()) as gateway:
-        try:
-            return await use(gateway.skills, _session(settings))
-        except ToolcribError as error:
-            return error
+    return anyio.run(run)
 
 
 def _with_servers(config: Path | None, server: str | None) -> "Settings":
@@ -297,16 +287,12 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
     if reason := settings.why_no_servers:
         raise BadRequest(f"There is nothing to search: {reason.reason} ({reason.hint}).")
     if server is not None and server not in settings.servers:
-        raise _unknown_server(settings, server)
+        from toolcrib.config.findings import did_you_mean
+
+        if why := settings.why_left_out(server):
+            raise BadRequest(f"The server {server!r} is left out: it {why}.")
+        raise BadRequest(f"There is no server {server!r}: {did_you_mean(server, settings.servers)}")
     return settings
-
-
-def _unknown_server(settings: "Settings", server: str) -> BadRequest:
-    from toolcrib.config.findings import did_you_mean
-
-    if why := settings.why_left_out(server):
-        return BadRequest(f"The server {server!r} is left out: it {why}.")
-    return BadRequest(f"There is no server {server!r}: {did_you_mean(server, settings.servers)}")
 
 
 def _session(settings: "Settings") -> "Session":

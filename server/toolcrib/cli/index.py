@@ -12,11 +12,12 @@ from toolcrib.base.errors import ModelUnavailable
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
-    ExitCode,
     JsonOption,
+    fail_if,
     load_settings,
     print_answer,
     print_json,
+    print_lines,
     print_text,
     problem_json,
     warn,
@@ -48,9 +49,9 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     settings = load_settings(config)
     found = status_now(settings)
-    by_transport = {transport: ClientProfiles(settings, transport) for transport in ("stdio", "http")}
-    over = {transport: hosts.profile("").listing for transport, hosts in by_transport.items()}
-    hosts = by_transport["stdio"].known
+    profiles = {transport: ClientProfiles(settings, transport) for transport in ("stdio", "http")}
+    listing = {transport: each.profile("").listing for transport, each in profiles.items()}
+    known = profiles["stdio"].known
     if as_json:
         about = {
             "config": settings.source,
@@ -62,9 +63,9 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "state_set_aside": [file.name for file in set_aside(settings.state_file)],
             "skipped": [problem_json(problem) for problem in settings.skipped],
         }
-        known = [{"clients": clients, **served.as_json} for clients, served in hosts.items()]
-        running = [crib.as_json for crib in running_now()]
-        print_json({**about, **found.as_json, "listing": over, "hosts": known, "running": running})
+        hosts = [{"clients": clients, **profile.as_json} for clients, profile in known.items()]
+        running = [instance.as_json for instance in running_now()]
+        print_json({**about, **found.as_json, "listing": listing, "hosts": hosts, "running": running})
         return
     print_text(f"config   {settings.source}")
     print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not created yet)'}")
@@ -74,13 +75,10 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     print_text(f"sqlite   {sqlite_version()}")
     for fault in faults_of(sqlite_version()):
         print_text(f"         may have the bug {fault.name}, {fault.source}: {fault.remedy}")
-    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP, for unknown clients")
-    for line in _host_lines(hosts):
-        print_text(line)
-    for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
-        print_text(line)
-    for line in running_lines(running_now(), time.time()):
-        print_text(line)
+    print_text(f"listing  {listing['stdio']} over stdio, {listing['http']} over HTTP, for unknown clients")
+    print_lines(_profile_lines(known))
+    print_lines(_status_lines(found, skills_enabled=settings.toolcrib.skills.enabled))
+    print_lines(running_lines(running_now(), time.time()))
     warn(settings.skipped, "skipped")
     warn(settings.notices, "notice")
 
@@ -98,8 +96,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     answer = [{**server.as_json, "failed": failures.get(server.key)} for server in servers]
     lines = (_server_text(server, failures.get(server.key)) for server in servers)
     print_answer(answer, lines, as_json=as_json)
-    if failures:
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(failures)
 
 
 @commands.command()
@@ -159,19 +156,18 @@ def semantic(
             state = SemanticState("unavailable", str(error))
     lines = (f"state    {_semantic_text(state)}", f"model    {section.model}", f"path     {folder}")
     print_answer({**state.json(), "model": section.model, "path": str(folder)}, lines, as_json=as_json)
-    if state.state == "unavailable":
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(state.state == "unavailable")
 
 
 def _semantic_text(state: "SemanticState") -> str:
     return state.state + (f": {state.reason}" if state.reason else "")
 
 
-def _host_lines(hosts: "Mapping[str, ClientProfile]") -> "Iterator[str]":
+def _profile_lines(known: "Mapping[str, ClientProfile]") -> "Iterator[str]":
     """Yield which list and which answers the known clients get; those who get the same share a line."""
     groups: dict[tuple[str, bool], list[str]] = {}
-    for clients, served in hosts.items():
-        groups.setdefault((served.listing, served.structured), []).append(clients)
+    for clients, profile in known.items():
+        groups.setdefault((profile.listing, profile.structured), []).append(clients)
     for (listing, structured), clients in groups.items():
         answers = "structured answers" if structured else "text alone"
         yield f"         {listing}, {answers}: {', '.join(clients)}"

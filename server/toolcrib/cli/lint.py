@@ -11,7 +11,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_answer, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, print_answer, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def lint(
         print_text(f"{key}: could not be listed, so its tools were not checked", error=True)
     # The levels are in order, the worst first.
     failing = _LEVELS[: _LEVELS.index(level) + 1]
-    if unlisted or any(finding.rule.level in failing for finding in report.findings):
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(unlisted or any(finding.rule.level in failing for finding in report.findings))
 
 
 async def _catalog(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[list[Described], Search]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.errors import BadRequest, LoginFailed, ToolcribError
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, load_settings, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, load_settings, print_json, print_text
 from toolcrib.cli.servers import list_once
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def login(
         print_json(shown if every else shown[0])
     elif not servers:
         print_text("No server requires a login.")
-    if any(each["failed"] for each in shown):
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(any(each["failed"] for each in shown))
 
 
 def logout(

@@ -54,13 +54,24 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
+def print_lines(lines: Iterable[str], *, error: bool = False) -> None:
+    """Print for a person, on stderr if it is an ``error``."""
+    for line in lines:
+        print_text(line, error=error)
+
+
 def print_answer(value: Any, lines: str | Iterable[str], *, as_json: bool) -> None:
     """Print an answer: ``value`` for a program, else ``lines`` for a person."""
     if as_json:
         print_json(value)
-        return
-    for line in (lines,) if isinstance(lines, str) else lines:
-        print_text(line)
+    else:
+        print_lines((lines,) if isinstance(lines, str) else lines)
+
+
+def fail_if(failed: object) -> None:
+    """End the command with exit code 1 where anything has ``failed``."""
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def print_error(error: ToolcribError, *, as_json: bool = False) -> ExitCode:

@@ -26,7 +26,7 @@ from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.base.redaction import Learned
-from toolcrib.cli.footprint import keep_house
+from toolcrib.cli.footprint import sweep_daily
 from toolcrib.config.launching import refuse_nested
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
@@ -239,7 +239,7 @@ class _Run:
         opening = open_server(self.settings, self.transport, runtime)
         async with opening as serving, anyio.create_task_group() as tasks:
             tasks.start_soon(self.reloads.carry_out, serving, self.read)
-            tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, runtime.wall_clock())
+            tasks.start_soon(to_thread.run_sync, sweep_daily, self.settings, os.environ, runtime.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
             tasks.start_soon(

@@ -17,12 +17,13 @@ from toolcrib.base.text import enumerated, truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.output import (
     ConfigOption,
-    ExitCode,
     JsonOption,
     counted,
+    fail_if,
     load_settings,
     print_answer,
     print_json,
+    print_lines,
     print_text,
 )
 
@@ -52,12 +53,15 @@ class HookHostName(StrEnum):
     CURSOR = "cursor"
 
 
+NameArgument = Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")]
+SourceOption = Annotated[str | None, typer.Option(help="Only this source's skills.")]
+
 commands = typer.Typer(help="Manage skills.", no_args_is_help=True)
 
 
 @commands.command("list")
 def list_skills(
-    source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
+    source: SourceOption = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Also hidden skills, with the reason.")] = False,
     cwd: Annotated[Path | None, typer.Option(help="As for an agent that works in this folder.")] = None,
     config: ConfigOption = None,
@@ -90,7 +94,7 @@ def search(
     kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
     task_type: Annotated[TaskType | None, typer.Option(help="Only skills of this kind.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
+    source: SourceOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -106,7 +110,7 @@ def search(
 
 @commands.command()
 def show(
-    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
+    name: NameArgument,
     max_tokens: Annotated[int, typer.Option(min=200, max=6000, help="The token budget.")] = 1500,
     raw: Annotated[bool, typer.Option("--raw", help="The author's text, unchanged.")] = False,
     config: ConfigOption = None,
@@ -128,10 +132,9 @@ def show(
         print_json({**answer.as_json(request), "explained": [each.as_json for each in explained]})
     else:
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
-        for line in (line for each in explained for line in _explanation(each)):
-            print_text(line, error=True)
-    if not answer.skills:
-        raise typer.Exit(ExitCode.FAILED)
+        for each in explained:
+            print_lines(_explanation(each), error=True)
+    fail_if(not answer.skills)
 
 
 @commands.command()
@@ -189,8 +192,7 @@ def check(
     summary = ", ".join(counted(number, what) for number, what in counts)
     lines = [*(_problem_text(problem, checked.folder) for problem in checked.problems), summary]
     print_answer(answer, lines, as_json=as_json)
-    if checked.errors:
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(checked.errors)
 
 
 @commands.command()
@@ -205,8 +207,7 @@ def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         print_json({"skills": skills, "unlisted": list(examined.unlisted)})
         return
     for health in examined.skills:
-        for line in _health_lines(health, now):
-            print_text(line)
+        print_lines(_health_lines(health, now))
     faulty = sum(any(health.findings) for health in examined.skills)
     print_text(f"{counted(len(examined.skills), 'skill')} checked, problems in {faulty}", error=True)
     if examined.unlisted:
@@ -215,21 +216,13 @@ def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 @commands.command()
-def enable(
-    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Enable a skill that was disabled."""
     _switch(name, config, enabled=True, as_json=as_json)
 
 
 @commands.command()
-def disable(
-    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Hide a skill from every agent until it is enabled again."""
     _switch(name, config, enabled=False, as_json=as_json)
 

@@ -12,7 +12,7 @@ from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, print_answer, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, print_answer, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def call(
         print_json(result)
     else:
         print_text(_result_text(result), error=bool(result.get("isError")))
-    if result.get("isError"):
-        raise typer.Exit(ExitCode.FAILED)
+    fail_if(result.get("isError"))
 
 
 @commands.command("list")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.base.text import enumerated, one_line, sanitize
-from toolcrib.cli.output import JsonOption, counted, print_json, print_text
+from toolcrib.cli.output import JsonOption, counted, print_json, print_lines
 
 if TYPE_CHECKING:
     from toolcrib.gateway.instances import RunningInstance, RunningServer, RunningSession
@@ -87,12 +87,11 @@ _NAMES_ROOM = 160
 def top(as_json: JsonOption = False) -> None:
     """Show your running toolcribs, refreshed every second; q or ^C ends it. Without a terminal, prints once."""
     if as_json:
-        print_json([crib.as_json for crib in running_now()])
+        print_json([instance.as_json for instance in running_now()])
         return
     with whole_terminal() as terminal:
         if terminal is None:
-            for line in running_lines(running_now(), time.time()):
-                print_text(line)
+            print_lines(running_lines(running_now(), time.time()))
             return
         while not terminal.is_left:
             now = time.time()
@@ -115,29 +114,29 @@ def running_now() -> "list[RunningInstance]":
     found: list[RunningInstance] = []
     for text in read_instance_files(os.environ):
         try:
-            crib = parse_instance(json.loads(text))
+            instance = parse_instance(json.loads(text))
         # Written by another process, perhaps of another version.
         except (ValueError, RecursionError):
             continue
-        if crib:
-            found.append(crib)
-    return sorted(found, key=lambda crib: (crib.began, crib.pid))
+        if instance:
+            found.append(instance)
+    return sorted(found, key=lambda instance: (instance.began, instance.pid))
 
 
-def running_lines(cribs: "Sequence[RunningInstance]", now: float) -> Iterator[str]:
+def running_lines(instances: "Sequence[RunningInstance]", now: float) -> Iterator[str]:
     """Yield what a person is shown of running toolcribs."""
-    yield f"running  {counted(len(cribs), 'toolcrib')}"
-    for crib in cribs:
-        memory = "" if crib.memory_bytes is None else f", {crib.memory_bytes / 2**20:.0f} MiB"
-        place = f"{crib.transport} {crib.address}".strip()
-        yield f"  {crib.pid}: {place}, for {_span(now - crib.began)}{memory}, {crib.config}"
-        if crib.reload_failure:
-            yield f"    its config could not be reloaded: {one_line(crib.reload_failure)}"
-        for session in crib.sessions:
+    yield f"running  {counted(len(instances), 'toolcrib')}"
+    for instance in instances:
+        memory = "" if instance.memory_bytes is None else f", {instance.memory_bytes / 2**20:.0f} MiB"
+        place = f"{instance.transport} {instance.address}".strip()
+        yield f"  {instance.pid}: {place}, for {_span(now - instance.began)}{memory}, {instance.config}"
+        if instance.reload_failure:
+            yield f"    its config could not be reloaded: {one_line(instance.reload_failure)}"
+        for session in instance.sessions:
             yield from _session_lines(session, now)
-        if crib.session_count > len(crib.sessions):
-            yield f"    and {crib.session_count - len(crib.sessions)} more sessions"
-        yield from _server_lines(crib.servers, now)
+        if instance.session_count > len(instance.sessions):
+            yield f"    and {instance.session_count - len(instance.sessions)} more sessions"
+        yield from _server_lines(instance.servers, now)
 
 
 def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:

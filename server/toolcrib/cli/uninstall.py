@@ -18,6 +18,7 @@ from toolcrib.cli.output import (
     confirmed,
     load_settings,
     print_json,
+    print_lines,
     print_text,
 )
 from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
@@ -25,7 +26,7 @@ from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from toolcrib.cli.footprint import Kept
+    from toolcrib.cli.footprint import FolderContents
     from toolcrib.clients.known import Client
 
 _SHOWN_MAX = 20
@@ -38,13 +39,13 @@ class _Leftovers:
     """All that toolcrib has left behind. ``configs`` are what the person wrote, or had written, to configure it."""
 
     clients: "Mapping[Path, Client]"
-    kept: "tuple[Kept, ...]"
+    folders: "tuple[FolderContents, ...]"
     completions: tuple[Path, ...]
     configs: tuple[Path, ...]
 
     def has_some(self, everything: bool) -> bool:
         """Return whether there is anything to take away."""
-        own = any(each.own for each in self.kept)
+        own = any(each.own for each in self.folders)
         return bool(self.clients or own or self.completions or (everything and self.configs))
 
 
@@ -60,8 +61,7 @@ def uninstall(
     """Take toolcrib out of your clients, and remove every file that it keeps. Your config stays, unless --all."""
     left = _find_leftovers(config)
     if not as_json:
-        for line in _lines(left, everything=everything):
-            print_text(line)
+        print_lines(_lines(left, everything=everything))
     is_wanted = not dry_run and left.has_some(everything) and confirmed("Remove all of it?", yes=yes, as_json=as_json)
     failed = _remove(left, everything=everything) if is_wanted else []
     if as_json:
@@ -77,7 +77,7 @@ def uninstall(
 
 
 def _find_leftovers(config: Path | None) -> _Leftovers:
-    from toolcrib.cli.footprint import all_kept
+    from toolcrib.cli.footprint import all_folders
     from toolcrib.clients.connecting import connected_entries
 
     user = user_environment()
@@ -86,13 +86,13 @@ def _find_leftovers(config: Path | None) -> _Leftovers:
     except ConfigError:  # what it says of folders cannot be known
         settings = None
     try:
-        kept = tuple(all_kept(settings, user.environ))
+        folders = tuple(all_folders(settings, user.environ))
     except OSError as error:
         raise ToolcribError(f"{error.filename} cannot be read: {error.strerror}") from error
     folder = user_config_dir(user.environ)
     return _Leftovers(
         clients={each.file: each.client for each in connected_entries(user)},
-        kept=kept,
+        folders=folders,
         completions=tuple(file for name in _COMPLETIONS if is_there(file := user.home / name)),
         configs=tuple(file for name in (*USER_FILES, VARIABLES_FILE) if is_there(file := folder / name)),
     )
@@ -119,13 +119,13 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
         return [*failed, "No file was removed, because they contain what these clients had before."]
     try:
         # Before the files, which alone name what is in the keyring.
-        forget_in_keyring([file for each in left.kept for file in each.own], SystemKeyring())
+        forget_in_keyring([file for each in left.folders for file in each.own], SystemKeyring())
     except StoreError as error:
         return [f"No file was removed, because they name entries in the keyring: {error}"]
     configs = [(file, file.parent) for file in (left.configs if everything else ())]
     # Folders of shells stay: a file as its own root removes no folder.
     single = [*((file, file) for file in left.completions), *configs]
-    for files, root in [*((each.own, each.root) for each in left.kept), *(((file,), root) for file, root in single)]:
+    for files, root in [*((each.own, each.root) for each in left.folders), *(((file,), root) for file, root in single)]:
         try:
             remove(files, root)
         except OSError as error:
@@ -136,7 +136,7 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
 def _lines(left: _Leftovers, *, everything: bool) -> "Iterator[str]":
     for file, client in left.clients.items():
         yield f"{client.title}: the entry that starts toolcrib, in {file}"
-    for each in left.kept:
+    for each in left.folders:
         if each.own:
             size = sum(file.lstat().st_size for file in each.own if os.path.lexists(file))
             yield f"{each.root}: {len(each.own)} file{'' if len(each.own) == 1 else 's'}, {size / 1e6:.1f} MB"
@@ -148,15 +148,15 @@ def _lines(left: _Leftovers, *, everything: bool) -> "Iterator[str]":
         yield "  and its line in your shell's startup file: remove it manually"
     for file in left.configs:
         yield str(file) if everything else f"{file} stays; --all removes it too"
-    for each in left.kept:
+    for each in left.folders:
         yield from (f"{file} stays, because it is not one of toolcrib's files" for file in each.others)
     if not left.has_some(everything):
         yield "Nothing of toolcrib is left."
 
 
 def _left_json(left: _Leftovers, *, everything: bool) -> JsonObject:
-    own = [*(file for each in left.kept for file in each.own), *left.completions]
-    others = [file for each in left.kept for file in each.others]
+    own = [*(file for each in left.folders for file in each.own), *left.completions]
+    others = [file for each in left.folders for file in each.others]
     return {
         "clients": [{"client": client.key, "file": str(file)} for file, client in left.clients.items()],
         "files": [str(file) for file in (*own, *(left.configs if everything else ()))],

@@ -19,7 +19,7 @@ _SEARCHES = 1000
 _HITS_ROOM = 200
 
 
-class Telling:
+class EventFormatter:
     """Formats events one after the other. A call is shown with the search that found its tool."""
 
     def __init__(self) -> None:

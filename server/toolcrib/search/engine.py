@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from toolcrib.base.cache import Recent
 from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import SearchType
-from toolcrib.base.text import QUERY_MAX, joined
+from toolcrib.base.text import QUERY_MAX, spelling_key
 from toolcrib.search.documents import (
     CACHED_MAX,
     RANKS,
@@ -324,7 +324,7 @@ def _named(query: str, scope: Scope[T], *, as_written: bool) -> list[Match[int]]
 
 def _begun(query: str, scope: Scope[T], known: Collection[int]) -> list[int]:
     """Return the first of the documents whose names begin with the query, except those ``known``."""
-    if len(joined(query)) < _BEGINNING_MIN:
+    if len(spelling_key(query)) < _BEGINNING_MIN:
         return []
     numbers = {number for number in scope.begun(query) if number not in known}
     matches = [Match(number, 0.0, SearchType.FTS, "prefix") for number in numbers]

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from toolcrib.base.model import Skill
 from toolcrib.base.names import Spellings
-from toolcrib.base.text import joined
+from toolcrib.base.text import spelling_key
 from toolcrib.search.postings import is_one_edit
 from toolcrib.skills.identity import SKILL_FILE, parse_uri
 
@@ -132,7 +132,7 @@ class VisibleSkills:
         spelling = _bare(spelling)
         return (
             self._by_name.get(spelling)
-            or self._by_joined_name.get(joined(spelling))
+            or self._by_joined_name.get(spelling_key(spelling))
             or self._by_folder_name.get(spelling, ())
         )
 
@@ -143,7 +143,7 @@ class VisibleSkills:
         names one typo away. Names that ``clean`` would change are not suggested.
         """
         whole = _within_uri(_bare(name)[:_NAME_MAX])
-        asked = dict.fromkeys((joined(whole), joined(_last_part(whole))))
+        asked = dict.fromkeys((spelling_key(whole), spelling_key(_last_part(whole))))
         same = [skill for spelling in asked for skill in self._by_part.get(spelling, ())]
         slips = [
             skill
@@ -196,13 +196,13 @@ class VisibleSkills:
 
     @cached_property
     def _by_joined_name(self) -> Spellings[Skill]:
-        return Spellings((joined(skill.name), skill) for skill in self.skills)
+        return Spellings((spelling_key(skill.name), skill) for skill in self.skills)
 
     @cached_property
     def _by_part(self) -> Spellings[Skill]:
         """Return the skills by their names, the last parts of these, and their own folders."""
         return Spellings(
-            (joined(part), skill)
+            (spelling_key(part), skill)
             for skill in self.skills
             for part in dict.fromkeys((skill.name, _last_part(skill.name), _last_part(skill.folder)))
         )
