@@ -23,7 +23,7 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
-from toolcrib.catalog.denied_names import NameMaskers
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.catalog.tool_search import Searcher, SearchRequest

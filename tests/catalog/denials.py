@@ -16,7 +16,7 @@ from builders import REAL_CATALOG, opened, replace
 from fakes.menu import tool
 from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
-from toolcrib.catalog.denied_names import NameMaskers
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.ingest import Shaping, ingest
 from toolcrib.catalog.snapshot import Catalog

@@ -6,7 +6,7 @@ import weakref
 import pytest
 from builders import ISSUES, World, permitted
 
-from toolcrib.catalog.denied_names import NameMaskers
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.tool_search import Briefs
 from toolcrib.catalog.views import CatalogViews
 

@@ -17,7 +17,7 @@ from models import make_model
 
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
-from toolcrib.catalog.denied_names import NameMaskers
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
 from toolcrib.catalog.views import CatalogViews

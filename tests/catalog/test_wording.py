@@ -10,7 +10,7 @@ from builders import GUEST, REAL_CATALOG
 from denials import HOWS, LISTS, How, Lists, check, denial, indexed, policy_of, real_lists, some, store
 
 from fakes.menu import tool
-from toolcrib.catalog.denied_names import NameMaskers
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, ToolIndex
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.views import CatalogView, CatalogViews

@@ -328,22 +328,3 @@ def _replaced(text: str, left: Iterable[tuple["Place", str]]) -> str:
 def _joined(readings: Iterable[_Reading]) -> _Reading:
     every = list(readings)
     return _Reading("".join([each.text for each in every]), tuple(name for each in every for name in each.named))
-
-
-class NameMaskers:
-    """The :class:`NameMasker` of each kind of caller, for the catalog requested last.
-
-    ``servers`` are their keys, ``own`` the names of our own tools, which no policy applies to.
-    """
-
-    def __init__(self, servers: Sequence[str], own: Collection[str]) -> None:
-        self._servers, self._own = tuple(servers), frozenset(own)
-        self._by_permissions: dict[tuple[int, ...], NameMasker] = {}
-
-    def masker(self, catalog: Catalog, permissions: Permissions) -> NameMasker:
-        """Return the reader of texts for callers with these permissions."""
-        mentions = self._by_permissions.get(permissions.key)
-        if mentions is None or mentions.catalog is not catalog:
-            mentions = NameMasker(permissions, catalog, self._servers, self._own)
-            self._by_permissions[permissions.key] = mentions
-        return mentions

@@ -1,7 +1,7 @@
 """Decides what a session may use of the catalog: for list, search, call, counts, and the tools of its skills."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
 from toolcrib.base.text import enumerated, one_line, truncate
-from toolcrib.catalog.denied_names import NameMasker, NameMaskers
+from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -137,12 +137,31 @@ def _meant(catalog: Catalog, permitted: Permitted, spelling: str) -> tuple[Tool,
     return tuple(tool for tool, _ in zip(meant, range(_GLOB_MAX), strict=False))
 
 
+class NameMaskers:
+    """The :class:`NameMasker` of each kind of caller, for the catalog requested last.
+
+    ``servers`` are their keys, ``own`` the names of our own tools, which no policy applies to.
+    """
+
+    def __init__(self, servers: Sequence[str], own: Collection[str]) -> None:
+        self._servers, self._own = tuple(servers), frozenset(own)
+        self._by_permissions: dict[tuple[int, ...], NameMasker] = {}
+
+    def masker(self, catalog: Catalog, permissions: Permissions) -> NameMasker:
+        """Return the reader of texts for callers with these permissions."""
+        known = self._by_permissions.get(permissions.key)
+        if known is None or known.catalog is not catalog:
+            known = NameMasker(permissions, catalog, self._servers, self._own)
+            self._by_permissions[permissions.key] = known
+        return known
+
+
 class Gate:
     """Decides for a session what it may use of the catalog; the only place that does."""
 
-    def __init__(self, settings: Settings, policy: Policy, maskers: NameMaskers) -> None:
-        self._policy, self._maskers = policy, maskers
-        self._servers = tuple(settings.servers)
+    def __init__(self, settings: Settings, policy: Policy) -> None:
+        self._policy, self._servers = policy, tuple(settings.servers)
+        self.maskers = NameMaskers(self._servers, BUILTIN_NAMES)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._servers_of: dict[tuple[int, ...], tuple[str, ...]] = {}
@@ -286,7 +305,7 @@ class Gate:
 
     def masker(self, session: Session, catalog: Catalog) -> NameMasker:
         """Return the reader of documents for the session's caller: it hides denied names and finds mentioned tools."""
-        return self._maskers.masker(catalog, self.permissions(session))
+        return self.maskers.masker(catalog, self.permissions(session))
 
 
 SkillTools = Mapping[str, Mapping[str, str]]

@@ -15,7 +15,8 @@ from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
-from toolcrib.catalog.denied_names import NameMasker, NameMaskers
+from toolcrib.catalog.denied_names import NameMasker
+from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, described, description_of
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.catalog.arguments import SchemaChecker
-from toolcrib.catalog.denied_names import NameMaskers
 from toolcrib.catalog.failures import ServerFailures
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
@@ -27,7 +25,7 @@ from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.confirmations import Confirmations
-from toolcrib.policy.rules import Policy, policy_of
+from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
@@ -110,8 +108,8 @@ def open_offline(
         offers = OfferIndexer(settings, policy, offer_index, runtime.lasting_clock)
         failures = ServerFailures(settings, store, runtime.wall_clock)
         learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
-        gate, maskers = build_gate(settings, policy)
-        views = CatalogViews(index, maskers)
+        gate = Gate(settings, policy)
+        views = CatalogViews(index, gate.maskers)
         model = semantic_model(settings)
         search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
@@ -188,12 +186,6 @@ def report_replaced_file(
     _log.warning("%s: %s", file, reason)
     if events:
         events.emit(kind(file=file, reason=reason))
-
-
-def build_gate(settings: Settings, policy: Policy) -> tuple[Gate, NameMaskers]:
-    """Return the gate that decides what a caller may use, and the index of names mentioned in texts."""
-    maskers = NameMaskers(tuple(settings.servers), BUILTIN_NAMES)
-    return Gate(settings, policy, maskers), maskers
 
 
 def semantic_model(settings: Settings) -> SharedModel | None:

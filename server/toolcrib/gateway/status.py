@@ -17,12 +17,13 @@ from toolcrib.auth.logins import login_facts
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
 from toolcrib.catalog.failures import KnownFailure
+from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import ServerRow, rows_fingerprint
 from toolcrib.catalog.offers import KINDS
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.events.log import EventLog
-from toolcrib.gateway.offline import Offline, build_gate, open_offline, semantic_model
+from toolcrib.gateway.offline import Offline, open_offline, semantic_model
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
 from toolcrib.policy.client_profiles import ClientProfile
@@ -176,7 +177,7 @@ class StatusReader:
     ) -> None:
         self._settings, self._offline, self._skills, self._fleet = settings, offline, skills, fleet
         self._now, self._loaded, self._is_owners = now, loaded, is_owners
-        self._gate = offline.gate if offline else build_gate(settings, policy_of(settings.toolcrib.policy))[0]
+        self._gate = offline.gate if offline else Gate(settings, policy_of(settings.toolcrib.policy))
         self._model = offline.model if offline else semantic_model(settings)
 
     async def read(self, session: Session) -> Status:

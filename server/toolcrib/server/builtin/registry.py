@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from toolcrib.base.model import JsonObject
+from pydantic import ValidationError
+
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import REPORT_OUTCOME, JsonObject
+from toolcrib.config.settings import has_scoped_tools
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session, SkillScopes
@@ -14,7 +18,7 @@ from toolcrib.server.builtin.skills import (
     ReportOutcome,
     SearchSkills,
 )
-from toolcrib.server.builtin.tool import Answer, BuiltinTool, Handles, checked
+from toolcrib.server.builtin.tool import Answer, BuiltinTool, misfit
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
@@ -31,6 +35,17 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
 )
 """All built-in tools, in listing order; a new one needs its own file and a line here."""
 
+HANDLE = "handle"
+"""The parameter that identifies a scope of skills where no session does."""
+
+_OPENING = frozenset(
+    ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
+)
+"""The tools that have the parameter if some tools are only available through skills."""
+_REPORTING = frozenset(("skill_get", REPORT_OUTCOME))
+"""The tools that have the parameter if outcomes are reported."""
+_HANDLE_SCHEMA: JsonObject = {"type": "string", "description": "From skill_get"}
+
 
 class Builtins:
     """The built-in tools of one configuration, by name.
@@ -42,7 +57,12 @@ class Builtins:
     def __init__(self, generation: Generation, scopes: SkillScopes) -> None:
         offered = (tool.offered_by(generation) for tool in BUILTINS)
         self.tools = {tool.name: tool for tool in offered if tool is not None}
-        self._handles = Handles(generation.settings.toolcrib, scopes)
+        section = generation.settings.toolcrib
+        self._scopes, self._take_handles = scopes, frozenset[str]()
+        if has_scoped_tools(section):
+            self._take_handles |= _OPENING
+        if section.skills.outcomes:
+            self._take_handles |= _REPORTING
         self._shown: dict[tuple[tuple[str, ...], bool, bool], list[JsonObject]] = {}
         self._gate, self._indexer = generation.tools.gate, generation.tools.indexer
 
@@ -57,10 +77,13 @@ class Builtins:
     def _definitions(self, session: Session) -> list[JsonObject]:
         shown = {name: tool.shown_to(session) for name, tool in self.tools.items()}
         return [
-            {"name": name, **self._handles.shown(session, name, definition)}
+            {"name": name, **(_with_handle(definition) if self._takes_handle(session, name) else definition)}
             for name, definition in shown.items()
             if definition is not None
         ]
+
+    def _takes_handle(self, session: Session, name: str) -> bool:
+        return bool(session.skills.handle) and name in self._take_handles
 
     async def run(self, request: Request, name: str, arguments: JsonObject) -> JsonObject:
         """Return the ``tools/call`` result of one of these tools.
@@ -71,9 +94,14 @@ class Builtins:
 
         """
         tool, session = self.tools[name], request.session
-        arguments = self._handles.remove_from(session, name, arguments)
+        if self._takes_handle(session, name):
+            arguments = self._resume_scope(session, arguments)
         active = session.skills.skills
-        answer = await tool.run(request, checked(tool.arguments, arguments))
+        try:
+            given = tool.arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise misfit(tool.arguments, error) from None
+        answer = await tool.run(request, given)
         if self._gate.shows_otherwise(session, self._indexer.current(), active):
             await request.notify_tools_changed()
         if not isinstance(answer, Answer):
@@ -82,3 +110,18 @@ class Builtins:
         if answer.meta:
             result["_meta"] = answer.meta
         return {**result, "structuredContent": answer.structured} if session.client_profile.structured else result
+
+    def _resume_scope(self, session: Session, arguments: JsonObject) -> JsonObject:
+        """Switch the session to the scope of the handle in the arguments, if any; return the arguments without it."""
+        handle = arguments.get(HANDLE)
+        if handle is None:
+            return arguments
+        if not isinstance(handle, str):
+            raise BadRequest(f"'{HANDLE}' must be a text.")
+        self._scopes.resume(session, handle)
+        return {key: value for key, value in arguments.items() if key != HANDLE}
+
+
+def _with_handle(definition: JsonObject) -> JsonObject:
+    schema = definition["inputSchema"]
+    return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _HANDLE_SCHEMA}}}

@@ -7,12 +7,10 @@ from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_ar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.base.errors import BadRequest
-from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SearchType, SkillOrigin, TaskType
-from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.settings import has_scoped_tools
+from toolcrib.base.model import JsonObject, ScopeMode, SearchType, SkillOrigin, TaskType
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
-from toolcrib.policy.sessions import Session, SkillScopes
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.use_cases import SkillUseCases
 
 TEXT: JsonObject = {"type": "string"}
@@ -43,51 +41,6 @@ def list_of(item: JsonObject) -> JsonObject:
     return {"type": "array", "items": item}
 
 
-HANDLE = "handle"
-
-_OPENING = frozenset(
-    ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
-)
-"""The tools that take it if some tools are only available through skills."""
-_REPORTING = frozenset(("skill_get", REPORT_OUTCOME))
-"""The tools that take it if outcomes are reported."""
-_PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
-
-
-class Handles:
-    """Removes the parameter from calls and adds it to definitions, for sessions whose scope has a handle."""
-
-    def __init__(self, section: ToolcribSection, scopes: SkillScopes) -> None:
-        self._scopes = scopes
-        opening = _OPENING if has_scoped_tools(section) else frozenset[str]()
-        self._taken_by = opening | (_REPORTING if section.skills.outcomes else frozenset[str]())
-
-    def shown(self, session: Session, name: str, definition: JsonObject) -> JsonObject:
-        """Return a definition with the parameter, if the tool takes it from this session."""
-        if not self._takes(session, name):
-            return definition
-        schema = definition["inputSchema"]
-        return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _PARAMETER}}}
-
-    def remove_from(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
-        """Switch the session to the scope of the handle in the arguments, if any; return the arguments without it.
-
-        Raises:
-            BadRequest: it is not a valid handle of this caller.
-
-        """
-        if not self._takes(session, name) or arguments.get(HANDLE) is None:
-            return arguments
-        handle = arguments[HANDLE]
-        if not isinstance(handle, str):
-            raise BadRequest(f"'{HANDLE}' must be a text.")
-        self._scopes.resume(session, handle)
-        return {key: value for key, value in arguments.items() if key != HANDLE}
-
-    def _takes(self, session: Session, name: str) -> bool:
-        return bool(session.skills.handle) and name in self._taken_by
-
-
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
 """The values of the argument ``search_type``."""
 
@@ -114,21 +67,12 @@ class Arguments(BaseModel):
 _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 
-def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
-    """Return validated arguments.
-
-    Raises:
-        BadRequest: they are invalid; the text names each wrong field, and the valid parameters.
-
-    """
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
-        )
-        known = ", ".join(model.model_fields)
-        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None
+def misfit(model: type[Arguments], error: ValidationError) -> BadRequest:
+    """Return the error for invalid arguments: its text names each wrong field, and the valid parameters."""
+    problems = "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+    )
+    return BadRequest(f"The arguments do not fit: {problems}. Parameters: {', '.join(model.model_fields)}.")
 
 
 class Answer(NamedTuple):

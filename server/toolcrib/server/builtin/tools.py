@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, Strict
+from pydantic import Field, Strict, ValidationError
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
@@ -31,9 +31,9 @@ from toolcrib.server.builtin.tool import (
     Arguments,
     BuiltinTool,
     SearchTypeName,
-    checked,
     described,
     list_of,
+    misfit,
     object_of,
 )
 
@@ -292,8 +292,12 @@ class _Door(BuiltinTool[CallArguments]):
         """Call the tool that the arguments name."""
         if given.name == READ_MORE:
             schema = self._read_more.definition["inputSchema"]
-            arguments = checked(ReadMoreArguments, unwrap_arguments(given.arguments, schema) or {})
-            return await self._read_more.run(request, arguments)
+            arguments = unwrap_arguments(given.arguments, schema) or {}
+            try:
+                wanted = ReadMoreArguments.model_validate(arguments)
+            except ValidationError as error:
+                raise misfit(ReadMoreArguments, error) from None
+            return await self._read_more.run(request, wanted)
         return await self._tool_use_cases.call_any(request, given.name, given.arguments, read_only=self.read_only)
 
 
