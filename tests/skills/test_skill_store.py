@@ -129,11 +129,11 @@ class TestApply:
             return real(*given)
 
         monkeypatch.setattr(index_module, "columns_of", while_another_clears)
-        before = skills.index.data_version()
+        before = skills.index.store.data_version()
         changed = file(record(text("a", "Another thing.")), mtime=2)
         assert skills.apply(changed, *files(text("b"))) == SkillChanges(2, 0, 0)
         assert skills.names() == ["a", "b"]
-        assert skills.index.data_version() != before
+        assert skills.index.store.data_version() != before
 
     def test_text_that_sqlite_cannot_hold_spoils_one_character_only(self, skills: Skills):
         said = text("a", "Half a \ud83d character, \0 and all.", extra={"x": "\ud83d"})

@@ -61,6 +61,8 @@ class Visibility:
         self._disabled = frozenset(section.disabled_skills)
         self._rules = [rule for rule in section.permissions if rule.tool in _TOOLS]
         self._variables = frozenset(variables)
+        self.may_confirm = any(rule.action == "confirm" for rule in self._rules)
+        """Whether a person has to approve any text: without such a rule no skill is looked at for it."""
 
     def reason(self, skill: Skill, switched_off: Container[str], *, by_person: bool = False) -> str | None:
         """Return why nobody is shown the skill, or None where nothing hides it. ``switched_off`` are ids of skills.

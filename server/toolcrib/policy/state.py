@@ -302,16 +302,12 @@ class SkillDecisions:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self._known: dict[str, _SkillRow] = {}
         # Damage in use replaces the file by an empty one, and a disabled skill must not come back.
         store.prepare(self._write_known)
         with suppress(StoreError):  # said by whoever asks next
             self._read()
-
-    def version(self) -> int:
-        """Return a number that changes once another process has decided something; never waits."""
-        return self._store.data_version()
 
     def switched_off(self) -> frozenset[str]:
         """Return the ids of all skills that are switched off."""
@@ -329,7 +325,7 @@ class SkillDecisions:
             if bool(there and there[0]) == enabled:
                 connection.execute(_SWITCH, (skill_id, int(not enabled)))
 
-        self._store.change(switch, owed=f"switch {skill_id}")
+        self.store.change(switch, owed=f"switch {skill_id}")
         self._read()
 
     def record_use(self, ids: Collection[str], now: float) -> None:
@@ -342,11 +338,11 @@ class SkillDecisions:
             connection.executemany(_USE, rows)
             return [row for each in ids for row in connection.execute(f"{_ALL_SKILLS} WHERE id = ?", (each,))]
 
-        used = self._store.change(use, owed=f"use {now} {ids}")
+        used = self.store.change(use, owed=f"use {now} {ids}")
         self._known = {**self._known, **{row[0]: row for row in used}}
 
     def _read(self) -> Collection[_SkillRow]:
-        with self._store.read() as connection:
+        with self.store.read() as connection:
             self._known = {row[0]: row for row in connection.execute(_ALL_SKILLS)}
         return self._known.values()
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -121,7 +121,7 @@ class ToolSpellings:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkill:
-    """One skill of an answer, its text redacted for the caller. ``digest`` is SHA-256 in hex.
+    """One skill of an answer, its text and summary redacted for the caller. ``digest`` is SHA-256 in hex.
 
     ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is its
     file's modification time, in milliseconds since the epoch; None if it has no file. ``is_known``: the caller already
@@ -130,6 +130,7 @@ class LoadedSkill:
 
     skill: Skill
     text: SkillText
+    summary: str
     uri: str
     digest: str
     files: tuple[str, ...]
@@ -379,8 +380,7 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
     """Return the item of one skill in at most ``room`` characters: its trigger, and the step titles that fit."""
     item: JsonObject = {"name": _cut(given.text.name, room // 2), "trigger": "", "steps": []}
     left = room - len(compact(item))
-    about = replace(given.skill, description=given.text.description, trigger=given.text.trigger).summary
-    trigger = truncate(one_line(about), max(min(_TRIGGER_MAX, left), 0))
+    trigger = truncate(one_line(given.summary), max(min(_TRIGGER_MAX, left), 0))
     item["trigger"] = trigger
     steps = given.text.steps
     for number, step in enumerate(steps):

@@ -77,6 +77,8 @@ class SkillCatalog:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._index, self._decisions, self._now = settings, index, decisions, now
+        # Other processes write to both: what they change there changes what is visible here.
+        self._stores = index.store, decisions.store
         self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
         found = find_roots(settings)
         self._places = found.places
@@ -90,7 +92,7 @@ class SkillCatalog:
         self._subscribers: list[Callable[[frozenset[Scope]], None]] = []
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
-        self._versions = (-1, -1)
+        self._versions: list[int] = []
         self._lock, self._refreshing = threading.Lock(), threading.Lock()
         self._clock, self._next_refresh = clock, 0.0
 
@@ -100,9 +102,9 @@ class SkillCatalog:
         ``stop`` is checked between roots, so that a terminating program need not wait for all of them.
         """
         while True:
-            generation = self._index.generation
+            generation = self._index.store.generation
             loads = self._scanned(stop)
-            if stop.is_set() or generation == self._index.generation:
+            if stop.is_set() or generation == self._index.store.generation:
                 return loads
             # Another file replaced the index meanwhile, without the rows of unchanged files.
 
@@ -145,7 +147,7 @@ class SkillCatalog:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), except hidden ones."""
         key = (caller.tenant_id, caller.project_id)
         with self._lock:
-            versions = self._index.data_version(), self._decisions.version()
+            versions = [store.data_version() for store in self._stores]
             if versions != self._versions:
                 self._versions = versions
                 self._forget_visible()
@@ -199,7 +201,7 @@ class SkillCatalog:
 
     def must_confirm(self, skill: Skill) -> bool:
         """Return whether a person has to confirm before the text of the skill is returned."""
-        return self._visibility.must_confirm(skill)
+        return self._visibility.may_confirm and self._visibility.must_confirm(skill)
 
     def withheld(self, caller: Caller) -> list[tuple[Skill, str]]:
         """Return the skills in the caller's scope that are hidden, each with the reason: for the person only."""
@@ -228,7 +230,7 @@ class SkillCatalog:
         Their contents are compared regardless of times and sizes: a checkout may restore both (C18).
         """
         limits = self._settings.toolcrib.limits
-        changed, generation = False, self._index.generation
+        changed, generation = False, self._index.store.generation
         for root_key, path in sorted({(skill.root, skill.path) for skill in skills}):
             root = self._by_key.get(root_key)
             if root is None or not _follows_its_file(root):
@@ -240,7 +242,7 @@ class SkillCatalog:
             if again is not None:
                 self._take_in(root, again)
                 changed = True
-        if generation != self._index.generation:
+        if generation != self._index.store.generation:
             self.refresh(threading.Event())
         return changed
 

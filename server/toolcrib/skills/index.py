@@ -403,24 +403,15 @@ class SkillIndex:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         store.prepare(SKILLS_FULL_TEXT.synchronize)
-
-    def data_version(self) -> int:
-        """Return a number that changes when another process has written to the file; never waits."""
-        return self._store.data_version()
-
-    @property
-    def generation(self) -> int:
-        """Return a number that increases when the file is replaced by one without any skills."""
-        return self._store.generation
 
     # -- files -----------------------------------------------------------------------------------
 
     def marks(self, root: str) -> dict[str, FileMark]:
         """Return the marks of the files of a root as of their last reading, by path."""
         query = "SELECT path, mtime_ns, size, digest FROM skill_files WHERE root = ?"
-        with self._store.read() as connection:
+        with self.store.read() as connection:
             return {row[0]: FileMark(*row[1:]) for row in connection.execute(query, (storable(root),))}
 
     def apply(
@@ -436,7 +427,7 @@ class SkillIndex:
         if not changed and not gone:
             return SkillChanges()
         root = storable(root)
-        with self._store.read() as connection:
+        with self.store.read() as connection:
             first = plan(connection, root, changed, gone, update=update)
         if first.is_empty:
             return first.changes
@@ -452,12 +443,12 @@ class SkillIndex:
             connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
             return current.changes
 
-        return self._store.change(apply)
+        return self.store.change(apply)
 
     def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
         """Return the problems of files, each with its root's key: roots in the order given, then by path."""
         query = "SELECT problems FROM skill_files WHERE root = ? AND problems <> '[]' ORDER BY path"
-        with self._store.read() as connection, damaged_rows("skills"):
+        with self.store.read() as connection, damaged_rows("skills"):
             return [
                 (root, problem)
                 for root in roots
@@ -467,7 +458,7 @@ class SkillIndex:
 
     def forget_roots(self, *, used: Iterable[str], now: float) -> int:
         """Record that some roots are in use, to the hour, and delete those unused for 30 days; return their number."""
-        with self._store.read() as connection:
+        with self.store.read() as connection:
             known: dict[str, float] = dict(connection.execute("SELECT root, used_at FROM skill_roots"))
         in_use = known.keys() & set(map(storable, used))
         # A time in the future, from a wrong clock, is corrected too.
@@ -484,7 +475,7 @@ class SkillIndex:
                         connection.execute(f"DELETE FROM {table} WHERE root = ?", (root,))  # noqa: S608 - own name
 
         if touched or stale:
-            self._store.change(forget)
+            self.store.change(forget)
         return len(stale)
 
     def clear(self) -> None:
@@ -494,11 +485,11 @@ class SkillIndex:
             for table in ("skills", "skill_files", "skill_roots"):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608 - own name
 
-        self._store.change(clear)
+        self.store.change(clear)
 
     def check(self) -> list[str]:
         """Return the defects of the file, the full-text table included; empty if there are none."""
-        return self._store.check()
+        return self.store.check()
 
     # -- skills ----------------------------------------------------------------------------------
 
@@ -513,7 +504,7 @@ class SkillIndex:
         )
         sources = {storable(root): source for root, source in roots.items()}
         given = {"roots": to_json(list(sources)), "tenant": tenant_id, "project": project_id}
-        with self._store.read() as connection, damaged_rows("skills"):
+        with self.store.read() as connection, damaged_rows("skills"):
             skills = [_skill_of(row, sources) for row in connection.execute(query, given)]
         order = {root: place for place, root in enumerate(sources)}
         return sorted(
@@ -522,7 +513,7 @@ class SkillIndex:
 
     def count(self, root: str) -> int:
         """Return how many skills a root has."""
-        with self._store.read() as connection:
+        with self.store.read() as connection:
             query = "SELECT count(*) FROM skills WHERE root = ?"
             return int(connection.execute(query, (storable(root),)).fetchone()[0])
 
@@ -552,5 +543,5 @@ class SkillIndex:
             f"SELECT rowid, {', '.join(columns)} FROM skills "  # noqa: S608 - own column names
             "WHERE rowid IN (SELECT value FROM json_each(?))"
         )
-        with self._store.read() as connection, damaged_rows("skills"):
+        with self.store.read() as connection, damaged_rows("skills"):
             return {row[0]: make(*row[1:]) for row in connection.execute(query, (to_json(list(rows)),))}

@@ -43,9 +43,7 @@ _PageKind = Literal[Format, "brief"]
 _PAGES: Mapping[_PageKind, type[Page]] = {"injection": Page, "raw": RawPage, "brief": Brief}
 
 _MadeOf = tuple[Skill, SkillFolder | None, Listing, _PageKind]
-"""The cache key of a :class:`_Prepared`: a skill, whose hash identifies its text, its folder, its files, and the
-format.
-"""
+"""What a :class:`_Prepared` is made of: a skill, whose hash identifies its text, its folder, its files, the format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class SkillLoader:
         count = estimator(section.skills.estimator).size
         # Counts the size of a text in JSON, so that both forms of an answer stay within the budget.
         self.estimate = Estimate(lambda text: count(encode_basestring(text)) - 2)
-        self._prepared = RecentBy[Cleaner, _MadeOf, _Prepared](_PREPARED_MAX)
+        self._prepared = RecentBy[Cleaner, tuple[int, _PageKind], tuple[_MadeOf, _Prepared]](_PREPARED_MAX)
 
     def load(self, resolved: Resolved, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
         """Return the skills within ``request.max_tokens``; those that the session already has are only named (R177)."""
@@ -197,15 +195,17 @@ class SkillLoader:
             folder = self._catalog.folder_of(skill)
             made_of = skill, folder, self._list(folder), kind
             with suppress(KeyError):
-                prepared.append(known[made_of])
-                continue
+                known_of, ready = known[skill.row, kind]
+                if known_of == made_of:
+                    prepared.append(ready)
+                    continue
             text = self._catalog.texts([skill]).get(skill.row)
             if text is None:
                 continue
             made = self._made(made_of, text, cleaner)
             prepared.append(made)
             if skill.content_hash:  # one written by another program may have none
-                known[made_of] = made
+                known[skill.row, kind] = made_of, made
         return prepared
 
     def _made(self, made_of: _MadeOf, text: SkillText, cleaner: Cleaner) -> _Prepared:
@@ -233,7 +233,8 @@ class SkillLoader:
             files_cut=self._files_cut(listing),
         )
         shown = base or clean(skill_uri(skill.source, skill.folder, ""))
-        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, shown, spellings)
+        summary = replace(skill, description=cleaned.text.description, trigger=cleaned.text.trigger).summary
+        given = LoadedSkill(skill, cleaned.text, summary, uri, skill.content_hash, files, shown, spellings)
         return _Prepared(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
 
     def _sent(self, given: LoadedSkill, share: int = 0) -> LoadedSkill:

@@ -66,11 +66,11 @@ class ReportedOutcomes:
     """The outcomes that callers have reported. Reading and writing may block. ``now``: seconds since the epoch."""
 
     def __init__(self, outcomes: SkillOutcomes, now: Callable[[], float], *, enabled: bool) -> None:
-        self._outcomes, self._now, self._enabled = outcomes, now, enabled
+        self._outcomes, self._now, self.enabled = outcomes, now, enabled
 
     def penalties(self, principal: str) -> Penalties:
         """Return the score reductions in searches of a principal, caused by their own reports only."""
-        if not self._enabled:
+        if not self.enabled:
             return NO_PENALTIES
         try:
             reported = self._outcomes.by_principal(principal)
@@ -104,7 +104,7 @@ class ReportedOutcomes:
                 principal,
                 each.reports,
                 round(failure_share(each), 2),
-                round(penalty(each, now), 2) if self._enabled else 0.0,
+                round(penalty(each, now), 2) if self.enabled else 0.0,
                 max(now - each.last_report, 0.0),
                 each.note,
             )

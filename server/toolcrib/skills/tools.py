@@ -110,6 +110,9 @@ class SkillTools:
         It has public names with their states; denied and nonexistent tools are counted together, so that a count does
         not reveal what is denied.
         """
+        named_by = [(given, self._needed(given.skill, given.spellings.every)) for given in skills]
+        if not any(names for _, names in named_by):  # most skills name no tools
+            return ToolsText("", frozenset())
         catalog = self._indexer.current()
         allowed = self._gate.allowed(session, catalog)
         opened = self._gate.opened(session, catalog, changed(session.skills.skills, self._joining(skills)))
@@ -127,10 +130,10 @@ class SkillTools:
                 yield _Tool(tool.public_name, state, signature, notes[tool.row])
 
         sections: list[_Section] = []
-        for given in skills:
-            needed = self._needed(given.skill, given.spellings.required)
-            named = self._bindings.resolve(catalog, allowed, self._needed(given.skill, given.spellings.every))
+        for given, names in named_by:
+            named = self._bindings.resolve(catalog, allowed, names)
             if named.by_spelling or named.missing:
+                needed = self._needed(given.skill, given.spellings.required)
                 lacking = len(set(needed).intersection(named.missing))
                 sections.append(_Section(given.text.name, tuple(tools(given, named)), len(named.missing), lacking))
         handle = session.skills.handle
@@ -151,6 +154,8 @@ class SkillTools:
         reason = "exclusive" if any(each.exclusive for each in joining) else "explicit"
         self._emit_deactivated(session, [each for each in before if each.id not in after], reason)
         self._emit_activated(session, catalog)
+        if session.skills.skills == before:
+            return
         opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
         for tool in self._gate.allowed(session, catalog).tools if opened else ():
             if tool.row in opened and tool.public_name not in session.activations.names:
@@ -172,12 +177,12 @@ class SkillTools:
 
     def _emit_activated(self, session: Session, catalog: Catalog) -> None:
         # A session that resumes what another one activated emits events too: these identify sessions by label.
-        known, allowed = session.history.reported_active, self._gate.allowed(session, catalog)
+        known = session.history.reported_active
         session.history.reported_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
             if each.id not in known:
                 spellings = (*self._bindings.settings_of(each).tools, *each.tools)
-                named = self._bindings.resolve(catalog, allowed, spellings)
+                named = self._bindings.resolve(catalog, self._gate.allowed(session, catalog), spellings)
                 self._events.emit(SkillActivated(each.label, len(named.tools)), session=session.label)
 
     def _emit_deactivated(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:

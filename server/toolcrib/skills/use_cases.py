@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
 
+from toolcrib.base.cache import RecentBy
 from toolcrib.base.errors import BadRequest, ToolcribError, Unavailable
 from toolcrib.base.model import Caller, Skill
 from toolcrib.base.paging import page_of
@@ -39,7 +41,7 @@ from toolcrib.skills.answers import (
 )
 from toolcrib.skills.catalog import RootLoad, Scope, SkillCatalog, SkillInputs
 from toolcrib.skills.index import LEARNED_KEPT
-from toolcrib.skills.penalties import ReportedOutcomes
+from toolcrib.skills.penalties import NO_PENALTIES, ReportedOutcomes
 from toolcrib.skills.relevance import CANDIDATES, frame_tags, select_skills, with_frame_matches
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.scanning import LIMITS_MET
@@ -56,6 +58,8 @@ ERRORS_MAX = 20
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 160
+_SHOWN_MAX = 4000
+"""Maximum number of cached entries of lists, for each kind of caller."""
 _WHOLE_TOKENS = 6000
 _UNREQUESTED_S = 0.5
 """Delay, in seconds, after which the skills are scanned even if no client has requested them."""
@@ -120,6 +124,8 @@ class SkillUseCases:
         self._section = dependencies.settings.toolcrib.skills
         self._catalog, self._events = dependencies.catalog, dependencies.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
+        # Weak in both: a snapshot of skills, or a catalog, that is no longer current must not stay for its entries.
+        self._shown: WeakKeyDictionary[VisibleSkills, RecentBy[Cleaner, int, FoundSkill]] = WeakKeyDictionary()
         self.loads: list[RootLoad] = []
         self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
         self._stopped = threading.Event()
@@ -334,7 +340,8 @@ class SkillUseCases:
         )
 
     def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:
-        penalties = self.dependencies.outcomes.penalties(session.caller.principal)
+        outcomes = self.dependencies.outcomes
+        penalties = outcomes.penalties(session.caller.principal) if outcomes.enabled else NO_PENALTIES
         return self.dependencies.searcher.search(query, visible, cleaner.masker, penalties)
 
     # -- get -------------------------------------------------------------------------------------
@@ -515,8 +522,12 @@ class SkillUseCases:
 
     def shown(self, cleaner: "Cleaner", visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return a skill's entry in a list: its shortest unambiguous spelling, its title, its truncated trigger."""
-        title, summary = (one_line(cleaner.about(skill, text)) for text in (skill.title, skill.summary))
-        return FoundSkill(skill, visible.name_for(skill, cleaner.about), title, truncate(summary, _TRIGGER_MAX))
+
+        def entry() -> FoundSkill:
+            title, summary = (one_line(cleaner.about(skill, text)) for text in (skill.title, skill.summary))
+            return FoundSkill(skill, visible.name_for(skill, cleaner.about), title, truncate(summary, _TRIGGER_MAX))
+
+        return self._shown.setdefault(visible, RecentBy(_SHOWN_MAX))[cleaner].get(skill.row, entry)
 
     def load_errors(self, caller: Caller, cleaner: "Cleaner", *, for_person: bool = False) -> list[LoadError]:
         """Return every file of the caller's roots that could not be loaded, and every limit that omits some.
