@@ -26,8 +26,7 @@ from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
 from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 
 TARGETS_MS = {4: Target(50), 25: Target(150)}
 TICK_S = 0.001

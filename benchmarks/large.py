@@ -31,8 +31,7 @@ from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.offline import open_offline
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 
 LIMITS = {"first_index_wait_s": 0, "tools_per_server": 100_000, "parallel_starts": 8}
 RATE, MEANWHILE_MS, FIRST_MS, MEMORY_KIB = Target(3000, is_least=True), Target(300), Target(500), Target(2)

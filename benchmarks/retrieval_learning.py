@@ -25,8 +25,7 @@ from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
 from toolcrib.catalog.learning import FOUND, NOT_FOUND
 from toolcrib.catalog.tool_search import SearchRequest
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
 

@@ -29,8 +29,7 @@ from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import StreamDispatcher
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.answers import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases

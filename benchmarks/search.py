@@ -27,8 +27,7 @@ from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.tools import ToolUseCases
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.server.builtin.tools import answer_text
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}

@@ -20,8 +20,7 @@ from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.loading import load
 from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.answers import GetRequest, ListRequest
 from toolcrib.skills.use_cases import SkillUseCases
 

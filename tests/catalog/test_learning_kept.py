@@ -11,9 +11,8 @@ from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
 from toolcrib.catalog.learning import Learning
 from toolcrib.config.settings import Settings
-from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.rules import Policy
-from toolcrib.policy.sessions import Asked, Session
+from toolcrib.policy.sessions import Asked, RunActivations, Session
 from toolcrib.policy.state import LessonFilter, StoredVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store

@@ -13,9 +13,8 @@ from toolcrib.base.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
 from toolcrib.catalog.denied_names import NameMasker, hint
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.policy.activations import NoActivations
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import NoActivations, Session
 from worlds import world
 
 ANOTHER_TOOL = "another tool"

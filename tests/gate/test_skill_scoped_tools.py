@@ -10,8 +10,7 @@ from shelving import put, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.answers import GetRequest
 from worlds import BUILTINS, ERAS, MODERN, OWN_TOOLS, SKILL_TOOLS, Client, MemoryServer, text, world
 

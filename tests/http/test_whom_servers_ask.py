@@ -20,9 +20,8 @@ from toolcrib.config.schema import HttpSection, LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream import relays as downstream
 from toolcrib.downstream.relays import Relays
-from toolcrib.policy.activations import NoActivations
 from toolcrib.policy.requests import Request
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import NoActivations, Session
 from toolcrib.server.http import bind, serve_http, url_of
 from worlds import Call, Client, MemoryServer, text, until
 

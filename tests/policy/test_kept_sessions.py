@@ -11,7 +11,7 @@ from builders import watched
 
 from policy import state_files
 from toolcrib.base.errors import StoreError
-from toolcrib.policy.activations import Activate, Active, ActiveSkill, Change, Deactivate, SharedActivations
+from toolcrib.policy.sessions import Activate, Active, ActiveSkill, Change, Deactivate, SharedActivations
 from toolcrib.policy.state import SessionBounds, StoredSessions
 
 HOUR = 3600.0

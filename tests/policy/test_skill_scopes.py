@@ -4,8 +4,7 @@ import pytest
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Caller
-from toolcrib.policy.activations import ActiveSkill, NoActivations
-from toolcrib.policy.sessions import Session, SkillScopes
+from toolcrib.policy.sessions import ActiveSkill, NoActivations, Session, SkillScopes
 
 ANN, BOB = Caller("ann"), Caller("bob")
 SKILLS = (ActiveSkill("id-a", "a", "repo", "skill://repo/a", "a"),)

@@ -57,7 +57,7 @@ MODULES = {
     ],
     results: ["weight"],
     protocol: ["list_result", "_call_result"],
-    registry: ["checked"],
+    registry: ["_validated"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
     definitions: ["render"],

@@ -7,8 +7,7 @@ from shelving import put, repo, skills
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller, JsonObject
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.doctor import STALE_AFTER_DAYS, Health, SkillDoctor
 from worlds import MemoryServer, World, text, world
 

@@ -7,8 +7,7 @@ from shelving import found, put, refused, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
 from toolcrib.skills.answers import GetRequest
 from toolcrib.skills.outcomes import OutcomeReports, ToolCalls

@@ -9,8 +9,7 @@ from shelving import found, instructions, listed, put, repo, skills, user
 from toolcrib.base.model import Caller
 from toolcrib.gateway.composition import open_gateway
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.policy.activations import RunActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.overviews import Overviews
 from worlds import ERAS, MODERN, configured, world
 

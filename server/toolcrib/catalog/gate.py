@@ -16,9 +16,8 @@ from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.events.kinds import RefusalReason
-from toolcrib.policy.activations import Active
 from toolcrib.policy.rules import Permissions, Policy
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import Active, Session
 
 _GLOB = re.compile(r"[*?\[]")
 _OF_A_HOST = re.compile(r"[A-Z][A-Za-z]*\Z")

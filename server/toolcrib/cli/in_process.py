@@ -296,8 +296,7 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
 
 
 def _session(settings: "Settings") -> "Session":
-    from toolcrib.policy.activations import RunActivations
-    from toolcrib.policy.sessions import Session, local_caller
+    from toolcrib.policy.sessions import RunActivations, Session, local_caller
 
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 

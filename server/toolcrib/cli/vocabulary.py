@@ -110,8 +110,7 @@ def _lessons(offline: "Offline", selection: _Selection) -> "Iterator[JsonObject]
 
 def _names(offline: "Offline", learner: "Caller | None") -> set[str]:
     """Return the public names of what somebody may use now; of what all share, of what there is."""
-    from toolcrib.policy.activations import RunActivations
-    from toolcrib.policy.sessions import Session
+    from toolcrib.policy.sessions import RunActivations, Session
 
     catalog = offline.indexer.current()
     if learner is None:

@@ -53,8 +53,7 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
 from toolcrib.gateway.status import Loaded, StatusReader
 from toolcrib.gateway.tools import CallConfirmations, ToolUseCaseParts, ToolUseCases, report_definitions
-from toolcrib.policy.activations import SharedActivations
-from toolcrib.policy.sessions import Session, SkillScopes
+from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
-from toolcrib.policy.activations import NoActivations
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import NoActivations, Session
 
 if TYPE_CHECKING:
     from mcp import MCPError

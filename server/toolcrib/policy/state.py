@@ -12,8 +12,8 @@ from typing import Literal
 from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import Caller
-from toolcrib.policy.activations import Active, Change, changed, skills_from_json, skills_to_json
 from toolcrib.policy.rules import VisibilityRule
+from toolcrib.policy.sessions import Active, Change, changed, skills_from_json, skills_to_json
 from toolcrib.search.learned_words import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
 from toolcrib.storage.opening import Schema, statements
 from toolcrib.storage.store import Store

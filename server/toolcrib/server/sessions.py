@@ -25,17 +25,21 @@ from toolcrib.config.settings import Settings, needs_scopes
 from toolcrib.downstream.suspended import ANSWERS, SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
 from toolcrib.gateway.composition import Gateway
 from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
-from toolcrib.policy.activations import (
+from toolcrib.policy.client_profiles import ClientProfiles
+from toolcrib.policy.confirmations import InputRequired
+from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
+from toolcrib.policy.sessions import (
     Activations,
     ActiveSkills,
     NoActivations,
     RunActivations,
+    SentSkills,
+    Session,
+    SessionHistory,
     StoredActivations,
+    local_caller,
+    no_confirmations,
 )
-from toolcrib.policy.client_profiles import ClientProfiles
-from toolcrib.policy.confirmations import InputRequired
-from toolcrib.policy.requests import Request, is_at_least, is_level, params_for_next_hop
-from toolcrib.policy.sessions import SentSkills, Session, SessionHistory, local_caller, no_confirmations
 from toolcrib.policy.state import Approval
 
 STATE, KEY = "state", "toolcrib.client"

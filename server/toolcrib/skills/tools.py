@@ -10,8 +10,7 @@ from toolcrib.base.text import truncate
 from toolcrib.catalog.gate import ResolvedTools, SkillToolStates, is_glob
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
-from toolcrib.policy.activations import Activate, ActiveSkill, Deactivate, changed
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import Activate, ActiveSkill, Deactivate, Session, changed
 from toolcrib.skills.answers import LoadedSkill, ToolSpellings
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.text.rendering import inert_line

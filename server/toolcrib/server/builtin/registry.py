@@ -18,7 +18,7 @@ from toolcrib.server.builtin.skills import (
     ReportOutcome,
     SearchSkills,
 )
-from toolcrib.server.builtin.tool import Answer, BuiltinTool, misfit
+from toolcrib.server.builtin.tool import Answer, Arguments, BuiltinTool, misfit
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
@@ -97,11 +97,7 @@ class Builtins:
         if self._takes_handle(session, name):
             arguments = self._resume_scope(session, arguments)
         active = session.skills.skills
-        try:
-            given = tool.arguments.model_validate(arguments)
-        except ValidationError as error:
-            raise misfit(tool.arguments, error) from None
-        answer = await tool.run(request, given)
+        answer = await tool.run(request, _validated(tool.arguments, arguments))
         if self._gate.shows_otherwise(session, self._indexer.current(), active):
             await request.notify_tools_changed()
         if not isinstance(answer, Answer):
@@ -120,6 +116,13 @@ class Builtins:
             raise BadRequest(f"'{HANDLE}' must be a text.")
         self._scopes.resume(session, handle)
         return {key: value for key, value in arguments.items() if key != HANDLE}
+
+
+def _validated(model: type[Arguments], arguments: JsonObject) -> Arguments:
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        raise misfit(model, error) from None
 
 
 def _with_handle(definition: JsonObject) -> JsonObject:
