@@ -249,7 +249,7 @@ def test_a_call_is_measured_over_http_too():
 @pytest.fixture(scope="module")
 def ways() -> dict[str, dict]:
     """Return how long the ways of requests are, each figure with its target."""
-    return {one["what"]: one for one in run("ways", "--repeat", "5")["findings"]}
+    return {one["what"]: one for one in run("ways", "--repeat", "10")["findings"]}
 
 
 @pytest.mark.parametrize(
