@@ -7,6 +7,7 @@ CPU time of the process, which other work on the machine harms less.
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -32,7 +33,12 @@ from toolcrib.storage.store import Store
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 LEFT_OUT = Target(0.02)
 COLD = Target(3000)
+COPIED = Target(4000)
 WARM = Target(20, "difference")
+
+
+_COPIES = 4
+"""How many copies of the folder are indexed together: many skills are installed for several hosts."""
 
 
 def write_config(folder: Path, name: str, skills: dict) -> Path:
@@ -82,7 +88,11 @@ def measure_indexing(given: Namespace, folder: Path, corpus: Path) -> list[Findi
         settings = settings_of(write_config(folder, f"index-{number}", {"skill_dirs": [str(corpus)]}))
         cold.append(refresh(settings))
         warm.append(refresh(settings))
+    for number in range(_COPIES):
+        shutil.copytree(corpus, folder / "copies" / str(number))
+    copied = refresh(settings_of(write_config(folder, "copies", {"skill_dirs": [str(folder / "copies")]})))
     return [
+        Finding(f"index made anew of {_COPIES} copies of it", "ms", copied, target=COPIED),
         Finding("index made anew", "ms", median(cold), target=COLD),
         Finding("index found as it should be", "ms", median(warm), median(cold), "made anew"),
     ]

@@ -1,6 +1,7 @@
 """Text of strangers: words, search terms, what is hidden in it, and where it is cut."""
 
 import unicodedata
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from toolcrib.base.text import (
     QUERY_MAX,
     STOP_WORDS,
     SearchTexts,
+    counted_words,
     enumerated,
     estimate_tokens,
     glob_matcher,
@@ -70,6 +72,11 @@ def test_words_are_lower_case_letters_and_digits(text: str):
 @given(st.text(st.characters(codec="ascii")))
 def test_a_text_with_and_without_other_letters_is_split_alike(text: str):
     assert words(text) == words(text + " é")[:-1]
+
+
+@given(ANY_TEXT | st.text("aBC1_ .\n\u2028\u0301é中", max_size=60))
+def test_words_are_counted_as_they_are_found(text: str):
+    assert counted_words(text) == Counter(word for line in text.splitlines() for word in words(line))
 
 
 @given(ANY_TEXT)

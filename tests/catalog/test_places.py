@@ -1,13 +1,22 @@
 """Where a text may name a tool: by the form of a word anywhere, a plain word only in code or where it is called one."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.catalog.name_detection import Candidates, by_code_marks, candidates, instead_of, places, several_words
+from toolcrib.catalog.name_detection import (
+    Candidates,
+    by_code_marks,
+    candidates,
+    counted_candidates,
+    instead_of,
+    places,
+    several_words,
+)
 
 SEVERAL_WORDS_START = re.compile(
     r"""(?<![A-Za-z0-9_\u00c0-\u1fff-])(?=
@@ -161,6 +170,13 @@ SENTENCES = st.lists(st.sampled_from(PARTS + MORE_PARTS), max_size=14).map(" ".j
 @given(st.lists(SENTENCES | TEXTS, max_size=3))
 def test_what_is_found_in_many_texts_is_what_is_found_in_each(texts: list[str]):
     assert Candidates().among(texts) == [name for text in texts for name in found(text)]
+
+
+@settings(max_examples=300)
+@given(SENTENCES | TEXTS)
+@example("`a://b.c_d` and `e` f_g\n```\nanother tool h.com x.y\n```\nthe search tool")
+def test_what_is_counted_in_a_text_is_what_is_found_there(text: str):
+    assert counted_candidates(text) == Counter(found(text))
 
 
 @settings(max_examples=300)

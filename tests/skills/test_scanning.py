@@ -127,6 +127,20 @@ def test_a_skill_in_the_root_itself_has_the_roots_name(tmp_path: Path, memory: M
     }
 
 
+def test_each_copy_of_a_file_is_told_where_it_lies(tmp_path: Path, memory: Memory):
+    for path in ("a/pdf", "b/pdf", "b/other"):
+        write_skill(tmp_path, path, name="pdf")
+    for path in ("a/none", "b/none"):
+        write(tmp_path, f"{path}/SKILL.md", "No frontmatter.")
+    memory.scan(root_at(tmp_path))
+    assert {folder: record.path for folder, record in memory.records.items()} == {
+        path: f"{path}/SKILL.md" for path in ("a/pdf", "b/other", "b/pdf")
+    }
+    assert len({record.id for record in memory.records.values()}) == 3
+    assert [folder for folder, record in memory.records.items() if not record.is_conforming] == ["b/other"]
+    assert memory.codes == [(f"{path}/none/SKILL.md", "frontmatter-missing") for path in ("a", "b")]
+
+
 def test_a_broken_file_is_told_and_the_others_load(tmp_path: Path, memory: Memory):
     write_skill(tmp_path, "good")
     write(tmp_path, "bad/SKILL.md", "no frontmatter, no description")

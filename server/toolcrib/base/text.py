@@ -3,6 +3,7 @@
 import fnmatch
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -23,7 +24,7 @@ FILLERS = frozenset("的了吗呢吧我你您请帮把们这那个")
 """Chinese characters that say nothing about a tool; a run of characters is split at these."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ASCII_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_ASCII_WORD = re.compile(r"[a-z]+|[A-Z](?:[a-z]+|[A-Z]*(?![a-z]))|[0-9]+")
 # Thai and Lao, Burmese, Khmer, kana, ideographs and Hangul.
 _UNSPACED_RANGES = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -70,6 +71,21 @@ def words(text: str) -> list[str]:
     for piece in _pieces(text):
         found += _pairs(piece) if _unspaced().match(piece) else [piece]
     return found
+
+
+def counted_words(text: str) -> dict[str, int]:
+    """Return the words of ``text`` with their counts; several times as fast as counting :func:`words`."""
+    lines = text.splitlines()
+    # In ASCII all lines are split at once, and each word is made lower-case once however often it is written.
+    written = Counter(_ASCII_WORD.findall("\n".join(line for line in lines if line.isascii())))
+    for line in lines:
+        if not line.isascii():
+            written.update(words(line))
+    counts: dict[str, int] = {}
+    for word, count in written.items():
+        lowered = word.lower()
+        counts[lowered] = counts.get(lowered, 0) + count
+    return counts
 
 
 def _pieces(text: str) -> list[str]:

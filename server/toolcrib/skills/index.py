@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from toolcrib.base.cache import Remembered
 from toolcrib.base.model import (
     FileMark,
     Skill,
@@ -20,7 +21,7 @@ from toolcrib.base.model import (
     ToolNote,
 )
 from toolcrib.base.patterns import SUBJECT_MAX
-from toolcrib.base.text import words
+from toolcrib.base.text import counted_words
 from toolcrib.search.english import stem
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema, statements
@@ -39,6 +40,9 @@ _BODY_MAX = 20_000
 
 _WORD_MAX = 40
 """A longer word in a body is data, not a word."""
+
+_WORDS_KEPT = 50_000
+"""How many words have their stems remembered while texts are counted."""
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -82,9 +86,8 @@ _PLACE = RowMapper(
 )
 
 
-def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> dict[str, Any]:
+def columns_of(record: SkillRecord, counts: "WordCounts", now: float) -> dict[str, Any]:
     """Return a record as values by column; ``now`` is in seconds since the epoch."""
-    *stems, body_stems = counted_stems(record.text, stem)
     columns = {
         **_TEXT.encode(record.text),
         **_SCOPE.encode(record.scope),
@@ -92,9 +95,7 @@ def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> d
         "record_hash": record_hash(record),
         "created_at": now,
         "updated_at": now,
-        "stems": to_json(stems),
-        "body_stems": to_json(body_stems),
-        "mentions": to_json(mentions_of(record.text)),
+        **counts.columns(record.text),
     }
     return {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
 
@@ -126,34 +127,64 @@ def short_texts_of(trigger: str, description: str, tags: str) -> tuple[str, ...]
     return tuple(text[:SUBJECT_MAX] for text in dict.fromkeys((trigger, description, *json.loads(tags))))
 
 
-def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[str, int], ...]:
-    """Return the stems of each field with their counts, the body last."""
-    return tuple(_counted("\n".join(texts), stem) for texts in _fields(text))
-
-
 def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
-    """Return the result of :func:`mentions_of` as stored in a row; empty if another program has written the row."""
+    """Return the possible names of tools as stored in a row; empty if another program has written the row."""
     return tuple(json.loads(column))
 
 
-def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
-    """Return the possible tool names in each field with their counts; the body last."""
-    from toolcrib.catalog.name_detection import candidates  # noqa: PLC0415 - no start waits for its patterns
-
-    # Each text on its own, as it is cleaned: a backtick in one must not begin or end code in the next.
-    return tuple(Counter(name for each in texts for _, name in candidates(each)) for texts in _fields(text))
+_Texts = tuple[tuple[str, ...], ...]
+"""The texts of each field of a skill; the body last."""
 
 
-def _fields(text: SkillText) -> tuple[tuple[str, ...], ...]:
-    """Return the texts of each field; the body last."""
+class WordCounts:
+    """Counts stems and possible tool names in texts of skills. Safe to use from several threads.
+
+    A text is counted once, however many copies of it there are: the same skills are often installed for several hosts.
+    """
+
+    def __init__(self, stem: Callable[[str], str]) -> None:
+        from toolcrib.catalog.name_detection import counted_candidates  # noqa: PLC0415 - no start waits for its patterns
+
+        self._candidates = counted_candidates
+        self._stem_of = Remembered(stem, _WORDS_KEPT, _WORD_MAX)
+        self._columns: dict[_Texts, Mapping[str, str]] = {}
+
+    def columns(self, text: SkillText) -> Mapping[str, str]:
+        """Return the counts of a text as values by column."""
+        fields = _fields(text)
+        known = self._columns.get(fields)
+        if known is None:
+            *stems, body_stems = self.stems(text)
+            known = {"stems": to_json(stems), "body_stems": to_json(body_stems)}
+            known = self._columns[fields] = {**known, "mentions": to_json(self.mentions(text))}
+        return known
+
+    def stems(self, text: SkillText) -> tuple[Mapping[str, int], ...]:
+        """Return the stems of each field with their counts, the body last."""
+        return tuple(self._counted("\n".join(texts)) for texts in _fields(text))
+
+    def mentions(self, text: SkillText) -> tuple[Mapping[str, int], ...]:
+        """Return the possible tool names in each field with their counts; the body last."""
+        fields = tuple(Counter[str]() for _ in _fields(text))
+        for field, texts in zip(fields, _fields(text), strict=True):
+            # Each text on its own, as it is cleaned: a backtick in one must not begin or end code in the next.
+            for each in texts:
+                field.update(self._candidates(each))
+        return fields
+
+    def _counted(self, text: str) -> Mapping[str, int]:
+        counts: dict[str, int] = {}
+        for word, count in counted_words(text).items():
+            if len(word) <= _WORD_MAX:
+                stem = self._stem_of[word]
+                counts[stem] = counts.get(stem, 0) + count
+        return counts
+
+
+def _fields(text: SkillText) -> _Texts:
     # Without a trigger of its own a skill has its description in both fields, which must count only once.
     said = (text.trigger,) if text.trigger == text.description else (text.trigger, text.description)
     return (text.name,), (text.title,), said, text.tags, (text.body[:_BODY_MAX],)
-
-
-def _counted(text: str, stem: Callable[[str], str]) -> dict[str, int]:
-    """Return the stems of a text; line by line, because a line in ASCII is split four times as fast."""
-    return Counter(stem(word) for line in text.splitlines() for word in words(line) if len(word) <= _WORD_MAX)
 
 
 APPLICATION_ID = int.from_bytes(b"tcSK")
@@ -432,13 +463,14 @@ class SkillIndex:
         if first.is_empty:
             return first.changes
         # Computing stems is slow, so it is done before other writers have to wait.
-        columns = {record.id: columns_of(record, stem, now) for record in (*first.added, *first.updated)}
+        counts = WordCounts(stem)
+        columns = {record.id: columns_of(record, counts, now) for record in (*first.added, *first.updated)}
 
         def apply(connection: sqlite3.Connection) -> SkillChanges:
             current = plan(connection, root, changed, gone, update=update)  # again: another process may have written
             for record in (*current.added, *current.updated):
                 if record.id not in columns:
-                    columns[record.id] = columns_of(record, stem, now)
+                    columns[record.id] = columns_of(record, counts, now)
             carry_out(connection, root, current, columns)
             connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
             return current.changes
@@ -525,13 +557,15 @@ class SkillIndex:
         """Return the counted stems of each field by row: name, title, trigger with description, tags, body."""
         found = self._of_rows(STEM_COLUMNS, rows, stems_of)
         uncounted = self.details(row for row, stems in found.items() if not stems)
-        return found | {row: counted_stems(text, stem) for row, text in uncounted.items()}
+        counts = WordCounts(stem)
+        return found | {row: counts.stems(text) for row, text in uncounted.items()}
 
     def mentions(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
         """Return the possible tool names by row: the candidates of each field with their counts."""
         found = self._of_rows(("mentions",), rows, mentions_from)
         unknown = self.details(row for row, mentions in found.items() if not mentions)
-        return found | {row: mentions_of(text) for row, text in unknown.items()}
+        counts = WordCounts(stem)
+        return found | {row: counts.mentions(text) for row, text in unknown.items()}
 
     def short_texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """Return the texts that a pattern is tried on besides names, by row: trigger, description and tags (R237)."""

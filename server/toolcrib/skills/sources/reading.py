@@ -15,6 +15,9 @@ from toolcrib.skills.sources.files import read_inside
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.scanning import FoundFile, is_skill_file
 
+_Parsed = tuple[SkillText | None, Sequence[SkillProblem], Sequence[SkillProblem]]
+"""The text of a SKILL.md, the problems of it, and the rules of the format that it breaks."""
+
 
 def read_files(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:
     """Return the content of each of the files, in order; within a pack names are unique."""
@@ -28,6 +31,7 @@ class _Reader:
         self._root, self._limits = root, limits
         self._names: set[str] = set()
         self._folders: set[str] = set()
+        self._parsed: dict[tuple[str, str, str], _Parsed] = {}
 
     def read(self, files: Sequence[FoundFile]) -> list[SkillFile]:
         # The folders of SKILL.md files are fixed; those of a pack's other skills are generated and avoid them.
@@ -47,22 +51,31 @@ class _Reader:
             mark = FileMark(0, 0, "")  # permissions change without changing the file's time
             return SkillFile(file.path, mark, (), (SkillProblem(file.path, 0, "error", "unreadable", message),))
         mark = FileMark(file.mtime_ns, file.size, sha256(raw).hexdigest())
-        read = self._agent_skill if is_skill_file(file.path) else self._pack_file
-        records, problems = read(raw, file.path)
+        if is_skill_file(file.path):
+            records, problems = self._agent_skill(raw, mark.digest, file.path)
+        else:
+            records, problems = self._pack_file(raw, file.path)
         return SkillFile(file.path, mark, tuple(records), tuple(problems))
 
-    def _agent_skill(self, raw: bytes, path: str) -> tuple[list[SkillRecord], list[SkillProblem]]:
+    def _agent_skill(self, raw: bytes, digest: str, path: str) -> tuple[list[SkillRecord], list[SkillProblem]]:
         folder = _folder(self._root, path)
-        name = folder.rpartition("/")[2]
-        limit = self._limits.skill_text_max_bytes
-        text, problems = read_agent_skill(raw, folder_name=name, path=path, max_bytes=limit)
+        names = folder.rpartition("/")[2], path.rpartition("/")[2]
+        # The same skills are often there for several hosts; a copy is parsed once, and shares its text.
+        text, problems, broken = self._parsed.get((digest, *names)) or self._parse(raw, *names)
+        self._parsed[digest, *names] = text, problems, broken
+        problems = [replace(problem, path=path) for problem in problems]
         if text is None:
             return [], problems
-        broken = [problem for problem in conformance(text, name, path) if problem.level == "error"]
         if broken and self._root.is_strict:
-            return [], [*problems, *broken]
+            return [], [*problems, *(replace(problem, path=path) for problem in broken)]
         record = self._record(text, path, folder)
         return [replace(record, is_conforming=not broken)], problems
+
+    def _parse(self, raw: bytes, folder_name: str, file_name: str) -> _Parsed:
+        limit = self._limits.skill_text_max_bytes
+        text, problems = read_agent_skill(raw, folder_name=folder_name, path=file_name, max_bytes=limit)
+        broken = conformance(text, folder_name, file_name) if text else []
+        return text, problems, [problem for problem in broken if problem.level == "error"]
 
     def _pack_file(self, raw: bytes, path: str) -> tuple[list[SkillRecord], list[SkillProblem]]:
         pack = self._root.pack
