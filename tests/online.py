@@ -77,7 +77,12 @@ class Online:
 
     async def post(self, message: Any, **headers: str) -> httpx2.Response:
         """Post one message as it is."""
-        return await self.http.post(self.url, json=message, headers={**ACCEPT, **_dashed(headers)})
+        return await self.post_text(json.dumps(message), **headers)
+
+    async def post_text(self, body: str, **headers: str) -> httpx2.Response:
+        """Post a body that may be no JSON."""
+        about = {**ACCEPT, "Content-Type": "application/json", **_dashed(headers)}
+        return await self.http.post(self.url, content=body, headers=about)
 
     async def modern(self, method: str, params: JsonObject | None = None, **headers: str) -> httpx2.Response:
         """Post a request of the sessionless era."""

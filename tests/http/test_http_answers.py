@@ -1,5 +1,6 @@
 """How a request of a session is answered over HTTP: by one JSON object at once, and else by a stream."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,6 +43,29 @@ async def test_so_is_an_error(tmp_path):
         answer = await it.post(request("no/such/method"), **session.headers)
         assert (answer.status_code, answer.headers["content-type"]) == (200, JSON)
         assert answer.json()["error"]["message"] == "Method not found"
+
+
+@pytest.mark.parametrize("key", ["null", "1.5", "{}", "true"])
+async def test_so_is_a_request_with_an_invalid_id(tmp_path, key):
+    async with online(tmp_path, {}) as it:
+        session = await it.session()
+        body = f'{{"jsonrpc": "2.0", "id": {key}, "method": "ping"}}'
+        answer = await it.post_text(body, **session.headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (400, JSON)
+        assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, -32600)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+async def test_a_number_that_json_cannot_say_is_an_error_and_not_sent_as_null(tmp_path, number):
+    async with online(tmp_path, answering(text("fed"))) as it:
+        session = await it.session()
+        given = {"name": "zoo__feed", "arguments": {"grams": ["GRAMS"]}}
+        for call in (given, {"name": "tool_call", "arguments": given}):
+            body = json.dumps(request("tools/call", call, 7)).replace('"GRAMS"', number)
+            refused = (await it.post_text(body, **session.headers)).json()["result"]
+            assert refused["isError"]
+            assert "NaN or a number too large for JSON. Nothing ran." in refused["content"][0]["text"]
+        assert not it.world["zoo"].calls()
 
 
 async def test_what_is_told_before_an_answer_comes_on_a_stream_with_it(tmp_path):

@@ -568,6 +568,17 @@ async def test_a_line_that_is_no_message_is_passed_over_and_told(noise: str):
         assert garbage == [noise]
 
 
+@pytest.mark.parametrize("key", ["null", "1.5", "{}", "true"])
+async def test_a_request_with_an_invalid_id_gets_an_error(key: str):
+    garbage: list[str] = []
+    async with piped(garbage=garbage) as peer:
+        os.write(peer.far_out, b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}\n' % key.encode())
+        answer = await peer.receive()
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+        assert peer.notified == []
+        assert len(garbage) == 1
+
+
 async def test_only_the_beginning_of_garbage_is_kept():
     garbage: list[str] = []
     async with piped(garbage=garbage) as peer:

@@ -1,6 +1,7 @@
 """Values are counted before they are decoded: never fewer than there are, and what stands in a text is none."""
 
 import json
+import math
 import time
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.base.json_decoding import ValueCount, has_more_values
+from toolcrib.base.json_decoding import ValueCount, has_more_values, is_finite
 
 pytestmark = pytest.mark.anyio
 
@@ -79,3 +80,14 @@ async def test_large_texts_are_counted_quickly_and_in_turns(text: bytes, more: b
 
 async def test_a_text_that_is_too_short_for_so_many_is_not_looked_at():
     assert not await has_more_values(bytearray(b"[" * 2000), 1000)
+
+
+@given(JSON)
+def test_what_json_can_say_is_finite(value: Any):
+    assert is_finite(value)
+    assert is_finite({"Infinity": ["NaN", "\ud800", value]})
+
+
+@given(JSON, st.sampled_from([math.nan, math.inf, -math.inf]))
+def test_what_json_cannot_say_is_not_finite_however_deep_it_is(value: Any, number: float):
+    assert not is_finite({"NaN": [value, {"\ud800": number}]})

@@ -97,6 +97,25 @@ def without_lone_surrogates(value: T) -> T:
     return mended
 
 
+def is_finite(value: Any) -> bool:
+    """Return whether JSON can say every number in ``value``: it has no NaN and no infinity (RFC 8259, section 6).
+
+    Decoders make these of the words ``NaN`` and ``Infinity``, and of numbers beyond a double such as ``1e400``.
+    """
+    try:
+        text = to_json(value, inf_nan_mode="constants")
+    except (PydanticSerializationError, UnicodeEncodeError):
+        text = b"NaN"
+    if b"NaN" not in text and b"Infinity" not in text:
+        return True
+    # It may be a word in a string: only a slower encoder can tell.
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_encodable(value: Any) -> bool:
     try:
         to_json(value, inf_nan_mode="null")

@@ -26,6 +26,7 @@ from toolcrib.base.errors import (
     Unavailable,
     UnknownTool,
 )
+from toolcrib.base.json_decoding import is_finite
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.names import may_belong_to
@@ -598,6 +599,9 @@ class ToolUseCases:
         with CallReport(self._reports, session, name) as report:
             tool, fitting = await decide(request, name, arguments)
             report.name = tool.public_name
+            if not is_finite(fitting):
+                # They would be sent as null, which is another request.
+                raise Unavailable("", f"The arguments of {name} hold NaN or a number too large for JSON. Nothing ran.")
             await self._parts.call_confirmations.require(request, tool, fitting)
             report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
             downstream = self._parts.fleet.resolve(tool.server, session)

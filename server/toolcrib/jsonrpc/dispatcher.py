@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ErrorData
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, ErrorData
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolcrib.base.json_decoding import decode_in_steps, has_more_values
@@ -25,6 +25,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.jsonrpc.pipes import LineReader, LineWriter, open_pipe
 from toolcrib.jsonrpc.rate_limit import PROGRESS, RateBounds, RateLimiter
 from toolcrib.jsonrpc.sdk import (
+    INVALID_ID,
     CallOptions,
     Channel,
     DispatchContext,
@@ -97,10 +98,12 @@ def result(key: RequestId, value: Mapping[str, Any]) -> JsonObject:
     return {"jsonrpc": "2.0", "id": key, "result": value}
 
 
-def refusal(key: RequestId, error: ErrorData) -> JsonObject:
-    """Return the error response to a failed request."""
+def refusal(key: RequestId | None, error: ErrorData) -> JsonObject:
+    """Return the error response to a failed request; ``key`` is None if the request has no valid id."""
     return {"jsonrpc": "2.0", "id": key, "error": error.model_dump(by_alias=True, exclude_unset=True)}
 
+
+_INVALID_REQUEST = encode(refusal(None, ErrorData(code=INVALID_REQUEST, message=INVALID_ID)))
 
 _TRANSPORT = TransportContext(kind="stdio", can_send_request=True)
 
@@ -497,6 +500,10 @@ class LineDispatcher(Channel):
             return False
         named = cast("JsonObject | None", params)
         request_id = as_request_id(members.get("id"))
+        if request_id is None and "id" in members:
+            # Taken for a notification, it would leave its sender waiting for an answer without end.
+            self._spawn(self._send_answer(_INVALID_REQUEST), anyio.CancelScope())
+            return False
         if request_id is None:
             self._on_notification(method, named)
         else:

@@ -127,6 +127,9 @@ __all__ = [
 Context = ServerRequestContext[Any, Any]
 """The context of a request."""
 
+INVALID_ID = "The id of a request must be a string or an integer."
+"""The answer to a request with another id (MCP 2025-11-25, Base Protocol, Requests), null among them."""
+
 connection_of: Callable[[ServerSession], Connection] = attrgetter("_connection")
 """Returns the connection on which a session's requests arrive; the SDK has no public accessor."""
 

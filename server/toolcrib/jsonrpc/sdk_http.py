@@ -37,6 +37,7 @@ from mcp_types import (
     DEFAULT_NEGOTIATED_VERSION,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
@@ -49,6 +50,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimiter
+from toolcrib.jsonrpc.sdk import INVALID_ID
 
 AT_ONCE_S: Final = 0.5
 """An answer available within this time, in seconds, is sent without a stream. If it is lost in transit, it cannot be
@@ -205,6 +207,8 @@ class HttpSession(StreamableHTTPServerTransport):
         message = await self._parse_message(request)
         if message is None:
             await super()._handle_post_request(scope, request, receive, send)
+        elif isinstance(message, Response):
+            await message(scope, receive, send)
         elif isinstance(message, JSONRPCRequest):
             await self._answer_request(message, request, send)
         else:
@@ -231,8 +235,11 @@ class HttpSession(StreamableHTTPServerTransport):
                 if streams.get(stream) is ends:
                     del streams[stream]
 
-    async def _parse_message(self, request: Request) -> JSONRPCMessage | None:
-        """Return the client's message; None if the SDK has to reject or stream it, or perform the handshake."""
+    async def _parse_message(self, request: Request) -> JSONRPCMessage | Response | None:
+        """Return the client's message, or the response to an invalid one.
+
+        None if the SDK has to reject or stream it, or perform the handshake.
+        """
         is_in_order = all(check_accept_headers(request)) and self._check_content_type(request)
         if not is_in_order or self._get_session_id(request) != self.mcp_session_id:
             return None
@@ -241,6 +248,9 @@ class HttpSession(StreamableHTTPServerTransport):
             message = jsonrpc_message_adapter.validate_python(decoded, by_name=False)
         except (ValueError, ClientDisconnect):
             return None
+        if isinstance(message, JSONRPCNotification) and "id" in decoded:
+            # Taken for a notification, it would be acknowledged, and its sender would wait for an answer without end.
+            return self._create_error_response(INVALID_ID, HTTPStatus.BAD_REQUEST)
         if isinstance(message, JSONRPCRequest) and (message.method == "initialize" or not _prefers_json(request)):
             return None
         return message
