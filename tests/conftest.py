@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 import blocking
 from e2e.npm import HOW_TO_INSTALL, Npm, find
 from patience import patience_s
+from toolcrib.search import static_model
 
 blocking.install()
 
@@ -47,6 +48,18 @@ def _nothing_blocks_the_loop() -> Generator[None]:
 def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what a test decides out of the data directory of whoever runs it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
+
+
+@pytest.fixture
+def installed_model() -> None:
+    """Let the test use the model that the extra ``semantic`` has installed, if it has."""
+
+
+@pytest.fixture(autouse=True)
+def _words_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank by words in the test's own process, with and without the extra, unless the test is about meaning."""
+    if "installed_model" not in request.fixturenames:
+        monkeypatch.setattr(static_model, "PACKAGE", "of-a-model-that-nobody-has")
 
 
 @pytest.fixture(autouse=True)

@@ -13,20 +13,25 @@ from typing import Any
 
 import pytest
 from builders import ISSUES, World, guests_without, listing, names, numbered, permitted, record, replace, scores
-from models import make_model
+from models import load_model, make_model
 
+from fakes.menu import tool
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
 from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
+from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
 from toolcrib.catalog.views import CatalogViews
 from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import OFF, Semantic, SharedModel, StaticModel, download_model, fuse, load_model, state_of
+from toolcrib.search.semantic import OFF, Semantic, SharedModel, fuse, state_of
+from toolcrib.search.static_model import ModelNotInstalled, StaticModel, download_model, files_in, find_model
+from toolcrib.search.static_model import load_model as load_files
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
+from worlds import MemoryServer, configured
 
 QUERIES = ("bug", "open a ticket", "issue", "unite branches", "merge_pull_request", "zzz", "the", "code in lunch")
 
@@ -198,6 +203,34 @@ def test_a_damaged_vector_is_made_anew(path: Path, model: Path):
         assert all_results(world) == before
 
 
+@pytest.mark.anyio
+async def test_vectors_are_made_before_a_list_enters_the_catalog(tmp_path: Path, model: Path):
+    encoder = Counting(load_model(model))
+    settings = configured(tmp_path, {"desk": MemoryServer()}, {})
+    with Store(tmp_path / "tool_cache.db", TOOLS_SCHEMA) as store:
+        index = ToolIndex(store)
+        semantic = Semantic(SharedModel(lambda: encoder), VectorCache(store, TOOL_TEXTS), 0.6)
+
+        def embed(server: str) -> None:
+            known.append(len(indexer.current().tools))
+            semantic.fill(server)
+
+        known: list[int] = []
+        indexer = Indexer(settings, Policy(), index, lambda: 0.0, lambda *_: True, embed)
+        indexer.open()
+        tools = [tool("create_issue", "Opens an issue."), tool("list_rooms", "Lists rooms.")]
+        for _ in range(2):
+            await indexer.listed(settings.servers["desk"], tools, "modern")
+        assert known == [0, 2]
+        assert len(encoder.encoded) == 1 + len(tools), "a word to try it, and each text once"
+        encoder.encoded.clear()
+        searcher = Searcher(CatalogViews(index, NameMaskers((), ())), SearchSettings(semantic=semantic))
+        catalog = indexer.current()
+        found = searcher.search(SearchRequest("bug"), catalog, permitted(catalog))
+        assert names(found)[:1] == ["desk__create_issue"]
+        assert encoder.encoded == ["bug"]
+
+
 # -- how it fails --------------------------------------------------------------------------------
 
 
@@ -261,6 +294,60 @@ def test_an_index_that_cannot_be_written_costs_no_search(path: Path, model: Path
         assert state_of(shared).state == "ready"
 
 
+def test_it_is_told_once_that_vectors_cannot_be_stored(path: Path, model: Path, caplog: pytest.LogCaptureFixture):
+    with opened(path, None) as (world, _):
+        world.listed(ISSUES)
+        with world.store.write() as connection:
+            connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(FAIL, 'full'); END")
+        shared = SharedModel(lambda: load_model(model))
+        semantic = Semantic(shared, VectorCache(world.store, TOOL_TEXTS), 0.6)
+        searcher = Searcher(CatalogViews(world.index, NameMaskers((), ())), SearchSettings(semantic=semantic))
+        catalog = world.catalog()
+        with caplog.at_level(logging.WARNING):
+            for _ in range(2):
+                semantic.fill("github")
+                assert "github__create_issue" in names(
+                    searcher.search(SearchRequest("gripe"), catalog, permitted(catalog))
+                )
+        (told,) = [record.getMessage() for record in caplog.records]
+        assert told.startswith("vectors are not kept: ")
+
+
+def test_a_model_that_is_not_there_costs_no_list(path: Path, caplog: pytest.LogCaptureFixture):
+    with opened(path, None) as (world, _):
+        world.listed(ISSUES)
+        semantic = Semantic(SharedModel(absent), VectorCache(world.store, TOOL_TEXTS), 0.6)
+        with caplog.at_level(logging.WARNING):
+            semantic.fill("github")
+            semantic.fill("github")
+        assert [record.getMessage() for record in caplog.records] == [
+            "search goes by words alone: The model is not there."
+        ]
+
+
+def test_that_none_is_installed_is_no_fault_unless_it_was_asked_for(caplog: pytest.LogCaptureFixture):
+    def load() -> Any:
+        raise ModelNotInstalled("No model is installed.")
+
+    with caplog.at_level(logging.WARNING):
+        shared = SharedModel(load, load, optional=True)
+        assert shared.state().json() == {"state": "off", "reason": "No model is installed."}
+        assert shared.get() is None
+        assert shared.state().state == "off"
+        assert caplog.records == []
+        asked = SharedModel(load, load)
+        assert asked.state().state == "unavailable"
+        assert asked.get() is None
+    assert [record.getMessage() for record in caplog.records] == ["search goes by words alone: No model is installed."]
+
+
+def test_the_state_loads_nothing():
+    found: list[str] = []
+    shared = SharedModel(lambda: pytest.fail("it was loaded"), lambda: found.append("found"))
+    assert shared.state().state == "ready"
+    assert found == ["found"]
+
+
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_model_that_lacks_a_file_is_refused(model: Path, missing: str):
     (model / missing).unlink()
@@ -277,8 +364,9 @@ def test_a_broken_model_is_refused(model: Path, broken: str, content: bytes):
 
 
 def test_without_the_extra_it_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.search.semantic.find_spec", lambda _name: None)
-    for use in (lambda: load_model(model), lambda: download_model("a/b", model)):
+    files = files_in(model)
+    monkeypatch.setattr("toolcrib.search.static_model.find_spec", lambda _name: None)
+    for use in (lambda: load_files(files), lambda: find_model(None, model), lambda: download_model("a/b", model)):
         with pytest.raises(ModelUnavailable, match=r"pip install 'toolcrib\[semantic\]'"):
             use()
 
@@ -311,7 +399,7 @@ def test_a_model_is_fetched_whole_and_nothing_else_with_it(
 def test_nothing_of_the_extra_is_imported_without_being_configured():
     code = (
         "import sys, toolcrib.gateway.composition, toolcrib.cli.app as a; a.build(); "
-        "print({'numpy', 'model2vec'} & {*sys.modules})"
+        "print({'numpy', 'tokenizers', 'wordllama'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"

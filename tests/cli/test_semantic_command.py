@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from models import make_model
+from models import make_model, make_package
 
 from fakes.menu import tool
 from toolcrib.cli import main
@@ -36,6 +36,13 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed_model: None) -> Path:
+    """Install a package with a tiny model."""
+    monkeypatch.syspath_prepend(make_package(tmp_path / "site"))
+    return tmp_path / "site"
+
+
+@pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Put a hub in place that gives a tiny model; return the names that were asked for."""
     asked: list[str] = []
@@ -51,13 +58,50 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return asked
 
 
-def test_it_is_off_at_first_and_nothing_is_fetched(run: Run, hub: list[str]):
-    code, out, _err = run("index", "semantic")
+def test_it_can_be_switched_off_and_nothing_is_fetched(run: Run, hub: list[str]):
+    code, out, _err = run("index", "semantic", enabled=False)
     assert code == 0
     assert out.splitlines()[0] == "state    off: tool_search.semantic.enabled is false"
     assert "model    minishlab/potion-retrieval-32M" in out
-    assert "semantic off: tool_search.semantic.enabled is false" in run("status")[1]
+    assert "semantic off: tool_search.semantic.enabled is false" in run("status", enabled=False)[1]
     assert hub == []
+
+
+def test_it_is_off_at_first_where_no_model_is_installed(run: Run, hub: list[str]):
+    code, out, err = run("index", "semantic")
+    assert (code, err) == (0, "")
+    said = "off: No model is installed: pip install 'toolcrib[semantic]', or `toolcrib index semantic --download`."
+    assert out.splitlines()[:2] == [f"state    {said}", "model    minishlab/potion-retrieval-32M"]
+    assert f"semantic {said}" in run("status")[1]
+    assert hub == []
+
+
+def test_an_installed_model_is_used_by_itself(run: Run, hub: list[str], package: Path):
+    code, out, _err = run("index", "semantic")
+    assert (code, out.splitlines()) == (
+        0,
+        ["state    ready", "model    wordllama 0.4.0", f"path     {package / 'wordllama' / 'weights'}"],
+    )
+    assert "semantic ready" in run("status")[1]
+    assert run("index", "semantic", enabled=False)[1].startswith("state    off")
+    assert hub == []
+
+
+def test_a_damaged_installed_model_is_told_whether_it_was_asked_for_or_not(run: Run, package: Path):
+    (package / "wordllama/weights/l2_supercat_256.safetensors").write_bytes(b"")
+    for semantic in ({}, {"enabled": True}):
+        code, out, _err = run("index", "semantic", **semantic)
+        assert (code, out.splitlines()[0]) == (
+            1,
+            "state    unavailable: The model in the package wordllama is damaged: reinstall it.",
+        )
+
+
+def test_a_downloaded_model_takes_the_place_of_the_installed_one(run: Run, hub: list[str], package: Path):
+    assert run("index", "semantic", "--download")[0] == 0
+    assert "model    minishlab/potion-retrieval-32M" in run("index", "semantic")[1]
+    assert "model    wordllama" in run("index", "semantic", model="some/model")[1]
+    assert hub == ["minishlab/potion-retrieval-32M"]
 
 
 def test_a_model_that_is_not_there_is_named_with_what_fetches_it(run: Run, hub: list[str], tmp_path: Path):
@@ -65,7 +109,7 @@ def test_a_model_that_is_not_there_is_named_with_what_fetches_it(run: Run, hub: 
     assert code == 1
     assert json.loads(out) == {
         "state": "unavailable",
-        "reason": "The model is not there; `toolcrib index semantic --download` downloads it.",
+        "reason": "No model is installed: pip install 'toolcrib[semantic]', or `toolcrib index semantic --download`.",
         "model": "some/model",
         "path": str(tmp_path / "cache" / "toolcrib" / "models" / "some" / "model"),
     }

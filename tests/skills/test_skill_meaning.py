@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import make_model
+from models import load_model, make_model
 from skill_builders import Skills, text
 
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic, SharedModel, load_model
+from toolcrib.search.semantic import Semantic, SharedModel
 from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.storage.store import Store

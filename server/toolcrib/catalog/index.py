@@ -321,7 +321,7 @@ TOOL_STEMS = StemTables(
 """The stems of tools, for catalogs too large to be ranked in memory."""
 
 TOOL_TEXTS = Texts(
-    "tools", "id", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
+    "tools", "id", "namespace", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
 )
 """The text of a tool that is embedded, the most significant part first."""
 

@@ -59,15 +59,22 @@ class Indexer:
     """Keeps the index and the in-memory catalog up to date with servers' lists and other processes' changes.
 
     ``catalog`` is the current snapshot; it is immutable and may be read from any thread. ``now`` returns wall-clock
-    seconds; ``fits`` validates examples. ``closed`` are servers of which the policy permits nobody anything: there is
+    seconds; ``fits`` validates examples; ``embed``, if there is a model, encodes the texts of a server's stored tools.
+    ``closed`` are servers of which the policy permits nobody anything: there is
     no reason to start them.
     """
 
     def __init__(
-        self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float], fits: "Fits"
+        self,
+        settings: Settings,
+        policy: Policy,
+        index: ToolIndex,
+        now: Callable[[], float],
+        fits: "Fits",
+        embed: Callable[[str], None] | None = None,
     ) -> None:
         self._settings, self._policy, self._index, self._now = settings, policy, index, now
-        self._fits = fits
+        self._fits, self._embed = fits, embed
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self.closed = frozenset(key for key in settings.servers if not policy.anyone.permits_some_of(key))
         # Each is done by one task at a time, without a thread for each waiting list: one update or swap covers all
@@ -183,9 +190,9 @@ class Indexer:
         return {record.name: record.fingerprint for record in taken.records}
 
     async def _publish(self, server: str, stored: _Stored) -> None:
-        # Before the list is published: a search waits for the stems of its catalog. Other lists are stored meanwhile.
+        # Before the list is published: a search waits for what its catalog lacks. Other lists are stored meanwhile.
         async with self._filling:
-            await anyio.to_thread.run_sync(self._fill_stems)
+            await anyio.to_thread.run_sync(self._fill, server)
         if unpublished := self._ready.get(server):
             stored = replace(stored, rows=stored.rows.after(unpublished.rows))
         self._ready[server] = stored
@@ -249,12 +256,17 @@ class Indexer:
             return version, self._prepared()
         return version, self._with_lists(lists)
 
-    def _fill_stems(self) -> None:
-        """Build the stems of what was stored. If that fails the list is still published: a search tries again."""
+    def _fill(self, server: str) -> None:
+        """Build stems and vectors of what was stored. If that fails the list is still published: a search tries again.
+
+        The first list that this process stores waits until the model is loaded.
+        """
         try:
             self._index.fill_stems(self._settings.toolcrib.limits.ranked_in_memory)
         except StoreError as error:
             _log.warning("the words of new tools are not all indexed yet; a search does the rest: %s", error)
+        if self._embed:
+            self._embed(server)
 
     def _with_lists(self, servers: Collection[str]) -> Catalog:
         """Build the catalog with new lists of these servers; nobody has changed the others."""

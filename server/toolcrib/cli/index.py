@@ -1,6 +1,5 @@
 """``toolcrib status`` and ``index``: shows the state of the servers, and refreshes or deletes the indexes."""
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -131,31 +130,31 @@ def semantic(
     config: ConfigOption = None,
     as_json: JsonOption = False,
     download: Annotated[
-        bool, typer.Option("--download", help="Download the model first, from the Hugging Face hub.")
+        bool, typer.Option("--download", help="Download `tool_search.semantic.model` first, from the Hugging Face hub.")
     ] = False,
 ) -> None:
-    """Show the state of search by meaning, and download its model."""
-    from toolcrib.config.paths import user_model_dir
-    from toolcrib.search.semantic import OFF, SemanticState, download_model, load_model
+    """Show the state of search by meaning, or download a larger model for it."""
+    from toolcrib.gateway.offline import semantic_model
+    from toolcrib.search.semantic import state_of
+    from toolcrib.search.static_model import download_model, files_in, find_model, load_model
 
-    section = load_settings(config).toolcrib.tool_search.semantic
-    own_folder = user_model_dir(os.environ, section.model)
-    folder = own_folder if section.path is None else Path(section.path)
+    settings = load_settings(config)
+    section, folder = settings.toolcrib.tool_search.semantic, settings.downloaded_model_dir
+    own = None if section.path is None else Path(section.path)
     if download:
-        if folder != own_folder:
+        if own:
             raise ModelUnavailable("tool_search.semantic.path names your own folder: put a model there.")
         download_model(section.model, folder)
-        load_model(folder)
-    state = OFF
-    if section.enabled:
-        try:
-            # A model that loads may still fail at its first text.
-            load_model(folder).encode(["tool"])
-            state = SemanticState("ready")
-        except ModelUnavailable as error:
-            state = SemanticState("unavailable", str(error))
-    lines = (f"state    {_semantic_text(state)}", f"model    {section.model}", f"path     {folder}")
-    print_answer({**state.json(), "model": section.model, "path": str(folder)}, lines, as_json=as_json)
+        load_model(files_in(folder))
+    used, place = section.model, own or folder
+    state = state_of(shared := semantic_model(settings))
+    if shared and state.state == "ready":
+        files = find_model(own, folder)
+        used, place = (files.label, files.weights.parent) if files.weights.parent != folder else (used, folder)
+        shared.get()  # a model that is there may still fail as it is loaded
+        state = shared.state()
+    lines = (f"state    {_semantic_text(state)}", f"model    {used}", f"path     {place}")
+    print_answer({**state.json(), "model": used, "path": str(place)}, lines, as_json=as_json)
     fail_if(state.state == "unavailable")
 
 

@@ -20,10 +20,9 @@ from toolcrib.config.paths import (
     is_there,
     user_cache_dir,
     user_config_dir,
-    user_model_dir,
     user_state_dir,
 )
-from toolcrib.config.schema import HttpSection, SemanticSection, ToolcribSection
+from toolcrib.config.schema import HttpSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings, has_scoped_tools
 from toolcrib.config.variables import Keyring, References, Variables, no_keyring
@@ -219,23 +218,15 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
             **resolved(section, "cache_dir"),
             **resolved(section, "state_dir"),
             "tool_search": search.model_copy(
-                update={**resolved(search, "cache_dir"), "semantic": _semantic(search.semantic, source)}
+                update={
+                    **resolved(search, "cache_dir"),
+                    "semantic": search.semantic.model_copy(update=resolved(search.semantic, "path")),
+                }
             ),
             "events": events.model_copy(update=resolved(events, "file")),
             "skills": skills.model_copy(update=found),
         }
     )
-
-
-def _semantic(section: SemanticSection, source: _Source) -> SemanticSection:
-    """Return the section with the folder of the model."""
-    if section.path is not None:
-        path = absolute(section.path, source.base, source.environ)
-    elif section.enabled:
-        path = user_model_dir(source.environ, section.model)
-    else:
-        return section
-    return section.model_copy(update={"path": str(path)})
 
 
 def _place(source: _Source) -> Place:
@@ -246,6 +237,7 @@ def _place(source: _Source) -> Place:
         home=Path(home) if home else None,
         skills_root=absolute(skills_root, source.cwd, environ) if skills_root else None,
         variables=frozenset(name for name, value in environ.items() if value),
+        cache_home=environ.get("XDG_CACHE_HOME") or None,
     )
 
 

@@ -365,21 +365,31 @@ class SkillsSection(Section):
     """The short list in the server's instructions."""
 
 
+def _auto_or_bool(value: object) -> object:
+    if value != "auto" and not isinstance(value, bool):
+        raise PydanticCustomError("auto_or_bool", "must be auto, true or false")
+    return value
+
+
+AutoOrBool = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
+"""A switch that may be left to what is installed."""
+
+
 class SemanticSection(Section):
     """Search for tools and skills by meaning, in addition to words.
 
-    Needs the extra `toolcrib[semantic]` and a model, which is never downloaded automatically.
+    The extra `toolcrib[semantic]` brings a model; nothing is downloaded automatically.
     """
 
-    enabled: Bool = False
-    """Use it; if it is unavailable, search uses words only and `toolcrib status` says why."""
+    enabled: AutoOrBool = "auto"
+    """Use it; `auto`: if a model is installed. If it fails, search uses words only and `toolcrib status` says why."""
     model: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = (
         "minishlab/potion-retrieval-32M"
     )
     """The model2vec model that `toolcrib index semantic --download` downloads, as `owner/name`."""
     path: Str | None = None
-    """The folder of the model; null: one for `model` in the user's cache directory."""
-    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.6
+    """A folder with a model2vec model to use; null: the downloaded `model`, or else the installed one."""
+    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.35
     """Weight of meaning relative to words, from 0 to 1; it is lower in a long query."""
 
 

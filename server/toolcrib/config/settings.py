@@ -12,7 +12,7 @@ from toolcrib.base.errors import Problem
 from toolcrib.base.model import LoadingMode
 from toolcrib.base.redaction import TEXT_RULES, Learned, Redactor
 from toolcrib.config.findings import join
-from toolcrib.config.paths import TOKENS
+from toolcrib.config.paths import TOKENS, user_model_dir
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 
 
@@ -98,12 +98,14 @@ class Place:
 
     ``skills_root`` is ``$TOOLCRIB_SKILLS_ROOT``, which ends the walk up for repository skills (R164).
     ``variables`` are the names of the environment variables that are set and not empty; never their values.
+    ``cache_home`` is ``$XDG_CACHE_HOME``.
     """
 
     cwd: Path
     home: Path | None = None
     skills_root: Path | None = None
     variables: frozenset[str] = frozenset()
+    cache_home: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,13 @@ class Settings:
     def tool_cache(self) -> Path:
         """Return the file of the tool index."""
         return self.tool_cache_dir / TOOL_CACHE
+
+    @property
+    def downloaded_model_dir(self) -> Path:
+        """Return the folder of the downloaded model for search by meaning, whether it is there or not."""
+        home = self.place.cache_home
+        environ = {} if home is None else {"XDG_CACHE_HOME": home}
+        return user_model_dir(environ, self.toolcrib.tool_search.semantic.model)
 
     @property
     def skill_cache(self) -> Path:

@@ -28,7 +28,8 @@ from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
+from toolcrib.search.semantic import Semantic, SharedModel, VectorStore
+from toolcrib.search.static_model import ModelFiles, StaticModel, find_model, load_model
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 
@@ -104,14 +105,15 @@ def open_offline(
         index, offer_index = ToolIndex(store), OfferIndex(store)
         policy = policy_of(section.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, runtime.clock)
-        indexer = Indexer(settings, policy, index, runtime.lasting_clock, checker.fits)
+        model = semantic_model(settings)
+        search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
+        embed = search.semantic.fill if search.semantic else None
+        indexer = Indexer(settings, policy, index, runtime.lasting_clock, checker.fits, embed)
         offers = OfferIndexer(settings, policy, offer_index, runtime.lasting_clock)
         failures = ServerFailures(settings, store, runtime.wall_clock)
         learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
         gate = Gate(settings, policy)
         views = CatalogViews(index, gate.maskers)
-        model = semantic_model(settings)
-        search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
         if keep_rows:
             indexer.load()
@@ -189,11 +191,22 @@ def report_replaced_file(
 
 
 def semantic_model(settings: Settings) -> SharedModel | None:
-    """Return the model for search by meaning, if configured; it is loaded on first use."""
+    """Return the model for search by meaning, unless the config disables it; it is looked for and loaded on first use.
+
+    By default it is used if it is installed.
+    """
     section = settings.toolcrib.tool_search.semantic
-    if not section.enabled or section.path is None:
+    if section.enabled is False:
         return None
-    return SharedModel(partial(load_model, Path(section.path)))
+    own = None if section.path is None else Path(section.path)
+
+    def find() -> ModelFiles:
+        return find_model(own, settings.downloaded_model_dir)
+
+    def load() -> StaticModel:
+        return load_model(find())
+
+    return SharedModel(load, find, optional=section.enabled == "auto")
 
 
 def search_settings(

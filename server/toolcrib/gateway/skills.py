@@ -39,7 +39,13 @@ def open_skills(offline: Offline, runtime: Runtime, skill_runtime: SkillRuntime)
         yield SkillUseCases(
             SkillDependencies(
                 settings=settings,
-                catalog=SkillCatalog(settings, index, offline.state.skills, runtime.lasting_clock),
+                catalog=SkillCatalog(
+                    settings,
+                    index,
+                    offline.state.skills,
+                    runtime.lasting_clock,
+                    embed=search.semantic.fill if search.semantic else None,
+                ),
                 searcher=SkillSearcher(index, search),
                 outcomes=ReportedOutcomes(
                     offline.state.outcomes, runtime.lasting_clock, enabled=section.skills.outcomes

@@ -10,5 +10,6 @@ PUBLIC = (
     "query",
     "ranking",
     "semantic",
+    "static_model",
 )
 """The modules that other packages may import."""

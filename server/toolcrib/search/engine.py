@@ -166,12 +166,14 @@ class Engine(Generic[T]):
         self._earlier = known
 
     def prepare(self, documents: Documents) -> None:
-        """Build the postings of documents that are searched next, if a search would have to wait for them.
+        """Build the postings and vectors of documents that are searched next, if a search would have to wait for them.
 
         Raises:
             StoreError: the texts of documents cannot be read.
 
         """
+        if self._semantic is not None:
+            self._semantic.prepare(documents)
         size = len(documents.in_order)
         if size > self._in_memory_max or documents in self._postings or not len(self._postings):
             return
@@ -229,7 +231,7 @@ class Engine(Generic[T]):
             ranked = ranker.rank(
                 query if is_english else self._translations.in_english(query, ranker.knows),
                 scope.numbers,
-                max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
+                max(CANDIDATES + len(known), NEAREST if self._semantic and self._semantic.may_rank else 0),
             )
             is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:

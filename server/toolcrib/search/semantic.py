@@ -1,13 +1,9 @@
 """Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings."""
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Protocol
 
@@ -17,100 +13,9 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import query_terms
 from toolcrib.search.documents import CACHED_MAX, Documents
 from toolcrib.search.ranking import NO_EVIDENCE, Ranked
-
-FILES = ("config.json", "model.safetensors", "tokenizer.json")
-"""The files of a model: all are downloaded, and all are required."""
-
-INSTALL = "pip install 'toolcrib[semantic]'"
-_BATCH = 64
-"""Number of texts encoded while another thread waits: a few milliseconds."""
+from toolcrib.search.static_model import ModelNotInstalled
 
 _log = logging.getLogger(__name__)
-
-
-class StaticModel:
-    """A loaded model. Safe to use from several threads, one batch of texts at a time."""
-
-    def __init__(self, model: Any, model_id: str) -> None:
-        self._model, self._lock = model, Lock()
-        self.model_id = model_id
-
-    def encode(self, texts: list[str]) -> Any:
-        """Return an array with one row per text.
-
-        Raises:
-            ModelUnavailable: the library fails.
-
-        """
-        rows: list[Any] = []
-        for start in range(0, len(texts), _BATCH):
-            # The tokenizer rejects lone surrogates.
-            batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
-            with (
-                self._lock,
-                _library_errors("The model cannot encode texts"),
-            ):  # encoding initializes the tokenizer again
-                rows.extend(self._model.encode(batch, use_multiprocessing=False))
-        return rows
-
-
-def load_model(folder: Path) -> StaticModel:
-    """Load the model in ``folder``. Never downloads: a folder with a missing file is refused first.
-
-    Raises:
-        ModelUnavailable: the library is not installed, or there is no model or a broken one.
-
-    """
-    require_library()
-    folder = folder.absolute()
-    missing = [name for name in FILES if not (folder / name).is_file()]
-    if missing:
-        public = "The model is not there; `toolcrib index semantic --download` downloads it."
-        raise ModelUnavailable(public, detail=f"{folder} lacks {', '.join(missing)}")
-    with _library_errors("The model is broken; `toolcrib index semantic --download` downloads it again"):
-        model = import_module("model2vec").StaticModel.from_pretrained(folder)
-        return StaticModel(model, _model_id(folder))
-
-
-def download_model(name: str, folder: Path) -> None:
-    """Download the model ``name``, as ``owner/name`` on the Hugging Face hub, into ``folder``.
-
-    Raises:
-        ModelUnavailable: the library is not installed, or the model cannot be downloaded.
-
-    """
-    require_library()
-    with _library_errors(f"The model {name} cannot be fetched"):
-        hub = import_module("huggingface_hub")
-        hub.snapshot_download(name, allow_patterns=list(FILES), local_dir=folder)
-
-
-def require_library() -> None:
-    """Raise if the library is not installed.
-
-    Raises:
-        ModelUnavailable: it is not installed.
-
-    """
-    if find_spec("model2vec") is None:
-        raise ModelUnavailable(f"The extra for semantic search is not installed: {INSTALL}")
-
-
-def _model_id(folder: Path) -> str:
-    """Return an identifier of these weights, without reading them."""
-    facts = [(name, status.st_size, status.st_mtime_ns) for name in FILES for status in [(folder / name).stat()]]
-    return sha256(repr(facts).encode()).hexdigest()[:32]
-
-
-@contextmanager
-def _library_errors(public: str) -> Generator[None]:
-    """Convert any error of the libraries into ours; tokenizers raises plain ``Exception``."""
-    try:
-        yield
-    except Exception as error:  # barrier: libraries that only an extra uses; without them, ranking is by words
-        kind = type(error).__name__
-        _log.debug("%s", public, exc_info=True)
-        raise ModelUnavailable(f"{public} ({kind}).", detail=f"{kind}: {error}") from error
 
 
 class Encoder(Protocol):
@@ -165,13 +70,17 @@ class SharedModel:
     """The one model of a process. Safe to use from several threads.
 
     ``load`` returns the encoder; it is called once, on first use. A model that cannot be loaded, or that fails later,
-    is disabled for good; this is logged once, and :attr:`reason` says why.
+    is disabled for good; this is logged once, and :attr:`reason` says why. ``find`` raises ModelUnavailable if there is
+    none to load, without loading it. ``optional``: that none is installed is no fault, and is not logged.
     """
 
-    def __init__(self, load: Callable[[], Encoder]) -> None:
-        self._load, self._loading = load, Lock()
+    def __init__(
+        self, load: Callable[[], Encoder], find: Callable[[], object] = lambda: None, *, optional: bool = False
+    ) -> None:
+        self._load, self._find, self._optional, self._loading = load, find, optional, Lock()
         self._model: Model | None = None
         self.reason: str | None = None
+        self._absent = self._has_warned = False
 
     def get(self) -> Model | None:
         """Return the model, loading it if necessary; None if there is none. May block."""
@@ -189,17 +98,33 @@ class SharedModel:
     def give_up(self, error: ModelUnavailable) -> None:
         """Disable the model for good."""
         if self.reason is None:
-            self.reason = str(error)
-            _log.warning("search goes by words alone: %s", error)
+            self.reason, self._absent = str(error), self._is_optional(error)
+            if not self._absent:
+                _log.warning("search goes by words alone: %s", error)
+
+    def warn_unstored(self, error: StoreError) -> None:
+        """Log once that vectors cannot be stored."""
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("vectors are not kept: %s Each start makes them anew.", error)
 
     def state(self) -> SemanticState:
-        """Return whether semantic search is active; the first call loads the model, so it may block."""
-        self.get()
-        return SemanticState("ready") if self.reason is None else SemanticState("unavailable", self.reason)
+        """Return whether semantic search is active. Loads nothing; may read the disk."""
+        if self.reason is not None:
+            return SemanticState("off" if self._absent else "unavailable", self.reason)
+        if self._model is None:
+            try:
+                self._find()
+            except ModelUnavailable as error:
+                return SemanticState("off" if self._is_optional(error) else "unavailable", str(error))
+        return SemanticState("ready")
+
+    def _is_optional(self, error: ModelUnavailable) -> bool:
+        return self._optional and isinstance(error, ModelNotInstalled)
 
 
 def state_of(model: SharedModel | None) -> SemanticState:
-    """Return whether semantic search is active; None means that the config disables it. May block."""
+    """Return whether semantic search is active; None means that the config disables it. May read the disk."""
     return OFF if model is None else model.state()
 
 
@@ -239,6 +164,9 @@ def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
 NEAREST = 100
 """Number of nearest documents that are fused with at most as many text matches."""
 
+_STORED_AT_ONCE = 1000
+"""Number of texts encoded and stored in one step: a tenth of a second, after which other writers have a turn."""
+
 _LONG_QUERY = 12
 _LEAST_SHARE = 0.4
 
@@ -252,6 +180,10 @@ class VectorStore(Protocol):
 
     def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
         """Return the stored vectors of a model, by text."""
+        ...
+
+    def missing(self, model_id: str, owner: str) -> list[str]:
+        """Return the texts of an owner's rows without a stored vector of a model."""
         ...
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
@@ -269,6 +201,34 @@ class Semantic:
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
         self._shared, self._store, self._alpha = model, store, alpha
         self._matrices = Recent[Documents, Any](CACHED_MAX)
+
+    def fill(self, owner: str) -> None:
+        """Encode and store the new texts of an owner's rows, so that no search has to wait for them. Blocks.
+
+        A text that cannot be stored is encoded by each process that searches it.
+        """
+        model = self._shared.get()
+        if model is None:
+            return
+        try:
+            missing = self._store.missing(model.encoder.model_id, owner)
+            for start in range(0, len(missing), _STORED_AT_ONCE):
+                texts = missing[start : start + _STORED_AT_ONCE]
+                self._store.add(model.encoder.model_id, _blobs(texts, model.unit_rows(texts)))
+        except ModelUnavailable as error:
+            self._shared.give_up(error)
+        except StoreError as error:
+            self._shared.warn_unstored(error)
+
+    def prepare(self, documents: Documents) -> None:
+        """Build the matrix of documents that are searched next, unless nothing was searched by meaning yet. Blocks."""
+        if len(self._matrices) and documents not in self._matrices:
+            self._matrix_of(documents)
+
+    @property
+    def may_rank(self) -> bool:
+        """Whether there is a model, or one that is loaded on first use."""
+        return self._shared.reason is None
 
     def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
@@ -295,14 +255,23 @@ class Semantic:
 
     def _cosines(self, query: str, documents: Documents) -> Any:
         """Return the cosine similarity of each document to a query; None if it cannot be computed."""
+        if not documents.in_order or (known := self._matrix_of(documents)) is None:
+            return None
+        model, matrix = known
+        try:
+            # Not by BLAS: its threads wait for each other while other programs keep the cores busy.
+            return import_module("numpy").einsum("ij,j->i", matrix, model.unit_rows([query])[0])
+        except ModelUnavailable as error:
+            self._shared.give_up(error)
+        return None
+
+    def _matrix_of(self, documents: Documents) -> tuple[Model, Any] | None:
+        """Return the model and the documents' matrix, known or new; None if there is none."""
         model = self._shared.get()
-        if model is None or not documents.in_order:
+        if model is None:
             return None
         try:
-            matrix = self._matrices.get(documents, lambda: self._matrix(model, documents))
-            numpy = import_module("numpy")
-            # Not by BLAS: its threads wait for each other while other programs keep the cores busy.
-            return numpy.einsum("ij,j->i", matrix, model.unit_rows([query])[0])
+            return model, self._matrices.get(documents, lambda: self._matrix(model, documents))
         except ModelUnavailable as error:
             self._shared.give_up(error)
         except StoreError:  # the file may become readable again
@@ -320,17 +289,18 @@ class Semantic:
         known = {text: vector for text, vector in stored.items() if len(vector) == size}
         missing = list(dict.fromkeys(text for text in texts if text not in known))
         if missing:
-            made = {text: row.tobytes() for text, row in zip(missing, model.unit_rows(missing), strict=True)}
+            made = _blobs(missing, model.unit_rows(missing))
             known |= made
-            self._store_vectors(model, made)
+            try:
+                self._store.add(model.encoder.model_id, made)
+            except StoreError as error:  # they are used now; the next start encodes the texts again
+                self._shared.warn_unstored(error)
         joined = b"".join(known[text] for text in texts)
         return finite(numpy.frombuffer(joined, "<f4").reshape(len(texts), model.dimensions))
 
-    def _store_vectors(self, model: Model, vectors: Mapping[str, bytes]) -> None:
-        try:
-            self._store.add(model.encoder.model_id, vectors)
-        except StoreError as error:  # they are used now; the next start encodes the texts again
-            _log.info("vectors are not kept: %s", error)
+
+def _blobs(texts: Sequence[str], rows: Any) -> dict[str, bytes]:
+    return {text: row.tobytes() for text, row in zip(texts, rows, strict=True)}
 
 
 def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], alpha: float, words: int) -> dict[int, float]:

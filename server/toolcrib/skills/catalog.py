@@ -75,7 +75,10 @@ class SkillCatalog:
         decisions: SkillDecisions,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
+        embed: Callable[[str], None] | None = None,
     ) -> None:
+        """Begin without any skill; ``embed``, if there is a model, encodes the texts of a root's indexed skills."""
+        self._embed = embed
         self._settings, self._index, self._decisions, self._now = settings, index, decisions, now
         # Other processes write to both: what they change there changes what is visible here.
         self._stores = index.store, decisions.store
@@ -349,6 +352,8 @@ class SkillCatalog:
             return SkillChanges()
         changes = self._index.apply(key, found.changed, found.gone, now=self._now(), update=update)
         self._marks[key] = self._index.marks(key)
+        if self._embed:
+            self._embed(key)  # now, so that no search waits for it
         with self._lock:
             self._forget_visible()
         return changes

@@ -11,12 +11,22 @@ TEXT_MAX = 2000
 """Characters of a row's text that are encoded: models ignore text after a few hundred words."""
 
 
+_SMALL, _SURPLUS = 1000, 1.5
+"""Number of rows up to which no outdated vector is kept, and number of vectors per row up to which a larger table may
+have some.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The source of rows' texts: ``text`` is an SQL expression over ``table``, whose primary key is ``key``."""
+    """The source of rows' texts: ``text`` is an SQL expression over ``table``, whose primary key is ``key``.
+
+    ``owner`` is the column that says whose row it is: what is stored together has the same owner.
+    """
 
     table: str
     key: str
+    owner: str
     text: str
 
     @property
@@ -57,14 +67,32 @@ class VectorCache:
             found = connection.execute(query, (model_id, to_json(list(hashes)))).fetchall()
         return {hashes[each]: vector for each, vector in found}
 
+    def missing(self, model_id: str, owner: str) -> list[str]:
+        """Return the texts of an owner's rows without a stored vector of a model."""
+        with self._store.read() as connection:
+            rows = connection.execute(f"{self._texts.select} WHERE {self._texts.owner} = ?", (owner,))
+            texts = list(dict.fromkeys(text for _, text in rows))
+        known = self.vectors(model_id, texts)
+        return [text for text in texts if text not in known]
+
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
-        """Store vectors by text, and delete those of other models and of texts that no row has any more."""
+        """Store vectors by text, and delete those of other models and of texts that no row has any more.
+
+        Of a large table outdated vectors are only deleted once they are many.
+        """
         rows = [(model_id, _hash(text), vector) for text, vector in vectors.items()]
         with self._store.write() as connection:
             connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-            current = to_json([_hash(text) for _, text in connection.execute(self._texts.select)])
-            query = "DELETE FROM vectors WHERE model <> ? OR text_hash NOT IN (SELECT value FROM json_each(?))"
-            connection.execute(query, (model_id, current))
+            connection.execute("DELETE FROM vectors WHERE model <> ?", (model_id,))
+            (stored,), (wanted,) = (
+                connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - constants
+                for table in ("vectors", self._texts.table)
+            )
+            # Each text is read and hashed, so a large table would delay every list that is stored.
+            if wanted <= _SMALL or stored > _SURPLUS * wanted:
+                current = to_json([_hash(text) for _, text in connection.execute(self._texts.select)])
+                query = "DELETE FROM vectors WHERE text_hash NOT IN (SELECT value FROM json_each(?))"
+                connection.execute(query, (current,))
 
 
 def _hash(text: str) -> str:
