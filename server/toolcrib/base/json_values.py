@@ -1,7 +1,8 @@
-"""Reads untyped JSON safely: as an object or array, level by level, and by its size."""
+"""Reads untyped JSON safely: as an object or array, level by level, by its size, and by where it stands in a text."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any
 
@@ -42,6 +43,59 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (list, "array"),
     (dict, "object"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TextNode:
+    """A value in a text: where it begins and ends, and of an object its members in order.
+
+    ``is_flow``: it is written in braces or brackets. ``members`` None: it is no object. ``end`` is behind the last
+    character of the value, without the blank lines and comments that follow it.
+    """
+
+    start: int
+    end: int
+    is_flow: bool
+    members: "tuple[TextMember, ...] | None"
+
+    def named(self, key: str) -> "TextMember | None":
+        """Return the member that counts, as parsers take the last one of a name; None where there is none."""
+        return next((member for member in reversed(self.members or ()) if member.key == key), None)
+
+    def deepest(self, path: Sequence[str]) -> "tuple[TextNode, Sequence[str]]":
+        """Return the innermost object on the way to ``path``, and the keys that are left from it.
+
+        Raises:
+            DocumentError: something on the way is a value that is not an object.
+
+        """
+        holder = self
+        for number, key in enumerate(path[:-1]):
+            member = holder.named(key)
+            if member is None or member.value.members is None:
+                # Nothing behind a key of YAML is a place for an object.
+                if member and member.value.end > member.value.start:
+                    raise DocumentError(f"has a value that is not an object under {key}")
+                return holder, path[number:]
+            holder = member.value
+        return holder, path[-1:]
+
+
+@dataclass(frozen=True, slots=True)
+class TextMember:
+    """A member of an object: its key, where the key begins, its value, and the end of a comma right behind that."""
+
+    key: str
+    start: int
+    value: TextNode
+    comma: int | None = None
+
+
+def nested(path: Sequence[str], value: Any) -> Any:
+    """Return ``value`` in objects with the keys of ``path``, the outermost first."""
+    for key in reversed(path):
+        value = {key: value}
+    return value
 
 
 def as_object(value: Any) -> JsonObject:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from toolcrib.base.json_values import DEPTH_MAX, DocumentError, object_of
+from toolcrib.base.json_values import DEPTH_MAX, DocumentError, TextMember, TextNode, object_of
 from toolcrib.base.model import JsonObject
 
 NODES_MAX = 100_000
@@ -302,30 +302,7 @@ class _Builder:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class YamlNode:
-    """A value: where it begins and ends, and of an object its members in order, each with the place of its key.
-
-    ``is_flow``: it is written in braces or brackets. ``members`` None: it is no object. ``end`` is behind the last
-    character of the value, without the blank lines and comments that follow it.
-    """
-
-    start: int
-    end: int
-    is_flow: bool
-    members: "tuple[YamlMember, ...] | None"
-
-
-@dataclass(frozen=True, slots=True)
-class YamlMember:
-    """A member of an object: its key, where the key begins, and its value."""
-
-    key: str
-    start: int
-    value: YamlNode
-
-
-def nodes_of(text: str) -> YamlNode | None:
+def nodes_of(text: str) -> TextNode | None:
     """Return the places of the values in a text; None for an empty one.
 
     Raises:
@@ -340,21 +317,21 @@ def nodes_of(text: str) -> YamlNode | None:
     return None if node is None else _node(node, text)
 
 
-def _node(node: Any, text: str) -> YamlNode:
+def _node(node: Any, text: str) -> TextNode:
     start, end = int(node.start_mark.index), int(node.end_mark.index)
     if isinstance(node, yaml.ScalarNode):
         # A block of text ends with the line behind it.
-        return YamlNode(start, start + len(text[start:end].rstrip()), is_flow=True, members=None)
+        return TextNode(start, start + len(text[start:end].rstrip()), is_flow=True, members=None)
     is_flow = bool(node.flow_style)
     if isinstance(node, yaml.SequenceNode):
         items = [_node(item, text) for item in cast("list[Any]", node.value)]
-        return YamlNode(start, end if is_flow or not items else items[-1].end, is_flow, None)
+        return TextNode(start, end if is_flow or not items else items[-1].end, is_flow, None)
     pairs = cast("list[tuple[Any, Any]]", node.value)
     members = tuple(
-        YamlMember(str(key.value), int(key.start_mark.index), _node(value, text))
+        TextMember(str(key.value), int(key.start_mark.index), _node(value, text))
         for key, value in pairs
         if isinstance(key, yaml.ScalarNode)
     )
     if is_flow or not members:
-        return YamlNode(start, end, is_flow, members)
-    return YamlNode(start, max(member.value.end for member in members), is_flow, members)
+        return TextNode(start, end, is_flow, members)
+    return TextNode(start, max(member.value.end for member in members), is_flow, members)

@@ -58,11 +58,14 @@ async def _walk_through(folder: Path) -> None:
             before = await _show_list(client, "1. What an agent is shown at first:")
             # Tools of servers have "__" in their names.
             _expect(not any("__" in name for name in before), f"only our own tools should be listed, not {before}")
-            await _search(client)
+            print("\n2. It looks for what it needs:")
+            await _search(client, "tool_search", "commit log", 3, _HIDDEN)
             await _call(client, repository)
             after = await _show_list(client, "\n4. What it is shown now, because it has used it:")
             _expect(_HIDDEN in after, f"{_HIDDEN} should be listed after its first use")
-            await _skill(client)
+            print("\n5. It looks up how something is done well:")
+            await _search(client, "skill_search", "undo my last commit", 2, _SKILL)
+            await _get_skill(client)
             shown = await _tokens(client)
         async with _client(_everything(config)) as everything:
             tools = (await everything.list_tools(cache_mode="refresh")).tools
@@ -114,16 +117,17 @@ async def _show_list(client: Client, heading: str) -> list[str]:
     return names
 
 
-async def _search(client: Client) -> None:
-    query = "commit log"
-    print("\n2. It looks for what it needs:")
-    print(f'   tool_search {{"query": "{query}"}}')
-    found = await client.call_tool("tool_search", {"query": query, "limit": 3})
+async def _search(client: Client, tool: str, query: str, limit: int, expected: str) -> None:
+    """Search for ``query`` with one of the two search tools, show its hits, and expect one of them."""
+    print(f'   {tool} {{"query": "{query}"}}')
+    found = await client.call_tool(tool, {"query": query, "limit": limit})
     answer: Any = found.structured_content or {}
-    hits = answer.get("tools", [])
+    hits = answer.get("tools", answer.get("skills", []))
     for hit in hits:
-        print(f"   {hit['score']:.2f}  {hit['signature']}\n         {hit['description']}")
-    _expect(any(hit["name"] == _HIDDEN for hit in hits), f"the search should find {_HIDDEN}: {_text(found)}")
+        # A tool is shown by its signature, a skill by when to use it.
+        about = hit.get("description", hit.get("trigger"))
+        print(f"   {hit['score']:.2f}  {hit.get('signature', hit['name'])}\n         {about}")
+    _expect(any(hit["name"] == expected for hit in hits), f"the search should find {expected}: {_text(found)}")
 
 
 async def _call(client: Client, repository: Path) -> None:
@@ -136,16 +140,7 @@ async def _call(client: Client, repository: Path) -> None:
     _expect("The first commit of the demo" in _text(found), "the call should show the demo's commit")
 
 
-async def _skill(client: Client) -> None:
-    query = "undo my last commit"
-    print("\n5. It looks up how something is done well:")
-    print(f'   skill_search {{"query": "{query}"}}')
-    found = await client.call_tool("skill_search", {"query": query, "limit": 2})
-    answer: Any = found.structured_content or {}
-    hits = answer.get("skills", [])
-    for hit in hits:
-        print(f"   {hit['score']:.2f}  {hit['name']}\n         {hit['trigger']}")
-    _expect(any(hit["name"] == _SKILL for hit in hits), f"the search should find {_SKILL}: {_text(found)}")
+async def _get_skill(client: Client) -> None:
     arguments = {"names": [_SKILL]}
     print(f"   skill_get {json.dumps(arguments)}")
     given = _text(await client.call_tool("skill_get", arguments))

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from toolcrib.cli.output import (
     JsonOption,
     YesOption,
     confirmed,
+    counted,
     load_settings,
     print_json,
     print_text,
@@ -52,17 +52,6 @@ VARIABLES_FILE = "toolcrib.env"
 """The file beside a config that secrets are moved to, as lines for a shell."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What was asked for: the config to write, and how."""
-
-    target: Path
-    with_variables: bool
-    direct: bool
-    yes: bool
-    as_json: bool
-
-
 def init(
     clients: Annotated[
         list[str] | None, typer.Option("--from", metavar="CLIENT", help="Only this client's servers; may be repeated.")
@@ -83,7 +72,7 @@ def init(
     chosen = [client_named(name) for name in clients or ()]
     files = list(find_files(user, chosen, project=project))
     unread = [] if project else project_files(user)
-    _take_over(files, _Wanted(target_file(config, user), env, direct, yes, as_json), unread)
+    _take_over(files, target_file(config, user), unread, env=env, direct=direct, yes=yes, as_json=as_json)
 
 
 def import_file(
@@ -105,7 +94,7 @@ def import_file(
     found = read_file(file.absolute(), None if client is None else client_named(client), user)
     if found.problems and not found.servers:
         raise BadRequest(f"{file} cannot be imported: {'; '.join(map(str, found.problems))}")
-    _take_over([found], _Wanted(target_file(config, user), env, direct, yes, as_json), [])
+    _take_over([found], target_file(config, user), [], env=env, direct=direct, yes=yes, as_json=as_json)
 
 
 def user_environment() -> "UserEnvironment":
@@ -142,32 +131,45 @@ def target_file(named: Path | None, user: "UserEnvironment") -> Path:
     return user_file(user.environ, user.cwd)
 
 
-def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[Path]) -> None:
-    """Show what was found, ask, and write it."""
+def _take_over(
+    files: "Sequence[FoundFile]",
+    target: Path,
+    unread: Sequence[Path],
+    *,
+    env: bool,
+    direct: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Show what was found, ask, and write it to the config ``target``."""
     from toolcrib.clients.importing import bridged, changes_of, check_entry, draft, existing_document, without_bridges
 
-    document = existing_document(wanted.target)
+    document = existing_document(target)
     servers = [server for file in files for server in file.servers]
-    if _is_direct(wanted, [server.name for server in bridged(servers)]):
-        servers = without_bridges(servers)
-    drafted = draft(servers, document, check_entry(os.environ), with_variables=wanted.with_variables)
+    if (names := dict.fromkeys(server.name for server in bridged(servers))) and not direct:
+        question = f"{', '.join(names)}: reached by mcp-remote. Connect directly instead?"
+        # --yes means the plain import: leaving out a bridge needs a login of the person.
+        direct = not yes and confirmed(question, yes=False, as_json=as_json)
+    drafted = draft(
+        without_bridges(servers) if direct else servers, document, check_entry(os.environ), with_variables=env
+    )
     changes = changes_of(drafted, document)
-    logins = _logins(wanted.target, drafted)
-    if not wanted.as_json:
+    logins = _logins(target, drafted)
+    if not as_json:
         _show(files, drafted, logins, unread)
-    count = len(drafted.added)
-    question = f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?"
-    is_wanted = bool(changes) and confirmed(question, yes=wanted.yes, as_json=wanted.as_json)
-    written = _write(wanted, drafted, changes) if is_wanted else []
-    if wanted.as_json:
+    question = f"Write {counted(len(drafted.added), 'server')} to {target}?"
+    is_wanted = bool(changes) and confirmed(question, yes=yes, as_json=as_json)
+    written = _write(target, drafted, changes, with_variables=env) if is_wanted else []
+    if as_json:
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
-        return
-    if not changes:
-        _end_without_changes(drafted, wanted)
-    if not written:
-        print_text("Nothing was written. Add --yes to write without asking.", error=True)
+    elif written:
+        _say_written(drafted, logins, written)
+    elif drafted.servers and not changes:
+        print_text(f"{target} already has all of them.")
+    else:
+        reason = "Nothing was written. Add --yes to write without asking."
+        print_text(reason if drafted.servers else "Found no server to import.", error=True)
         raise typer.Exit(ExitCode.FAILED)
-    _say_written(drafted, logins, written)
 
 
 def _logins(target: Path, drafted: "Draft") -> Logins:
@@ -190,33 +192,16 @@ def _logins(target: Path, drafted: "Draft") -> Logins:
     return logins
 
 
-def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
-    """Return whether servers behind a bridge are to be written without it, as was said or is said now."""
-    if not names or wanted.direct:
-        return wanted.direct
-    question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Connect directly instead?"
-    # --yes means the plain import: leaving out a bridge needs a login of the person.
-    return not wanted.yes and confirmed(question, yes=False, as_json=wanted.as_json)
-
-
-def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:
+def _write(target: Path, drafted: "Draft", changes: "Sequence[Change]", *, with_variables: bool) -> list[Path]:
     from toolcrib.clients.importing import write_config, write_variables
 
-    has_secrets = not wanted.with_variables and any(server.secrets for server in drafted.added)
-    write_config(wanted.target, changes, is_private=has_secrets)
+    has_secrets = not with_variables and any(server.secrets for server in drafted.added)
+    write_config(target, changes, is_private=has_secrets)
     if not drafted.variables:
-        return [wanted.target]
-    beside = wanted.target.with_name(VARIABLES_FILE)
+        return [target]
+    beside = target.with_name(VARIABLES_FILE)
     write_variables(beside, drafted.variables)
-    return [wanted.target, beside]
-
-
-def _end_without_changes(drafted: "Draft", wanted: _Wanted) -> None:
-    if not drafted.servers:
-        print_text("Found no server to import.", error=True)
-        raise typer.Exit(ExitCode.FAILED)
-    print_text(f"{wanted.target} already has all of them.")
-    raise typer.Exit
+    return [target, beside]
 
 
 def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.json_values import DocumentError, as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
 from toolcrib.config.documents import parse_any
@@ -47,10 +47,13 @@ def apply_changes(text: str, file: Path, changes: Sequence[Change]) -> str:
     wanted = _document(plain, file)
     editor = _editor_of(file)
     for change in changes:
-        if isinstance(change, SetMember):
-            plain = editor.set_member(plain, change.path, change.value)
-        else:
-            plain = editor.remove_member(plain, change.path)
+        try:
+            if isinstance(change, SetMember):
+                plain = editor.set_member(plain, change.path, change.value)
+            else:
+                plain = editor.remove_member(plain, change.path)
+        except DocumentError as error:
+            raise EditRefused(str(error)) from None
         wanted = _with_change(wanted, change)
     # The check that makes the three editors safe: whatever they misread, the file is not written (ADR 31).
     if _without_empty(_document(plain, file)) != _without_empty(wanted):

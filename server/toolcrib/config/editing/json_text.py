@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.base.json_values import DEPTH_MAX, TextMember, TextNode, nested
 from toolcrib.config.editing.files import EditRefused
 
 _TOKEN = re.compile(
@@ -26,28 +27,6 @@ class _Token:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """``end`` is the end of the value; ``comma`` that of the comma behind it, if there is one."""
-
-    key: str
-    start: int
-    value: int
-    end: int
-    comma: int | None
-
-
-@dataclass(slots=True)
-class _Object:
-    start: int
-    end: int = 0
-    members: list[_Member] = field(default_factory=list[_Member])
-
-    def named(self, key: str) -> _Member | None:
-        """Return the member that counts: the last one of this name."""
-        return next((member for member in reversed(self.members) if member.key == key), None)
-
-
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
 
@@ -57,15 +36,13 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     """
     if not text.strip("\ufeff \t\r\n"):
         text = f"{text.rstrip()}{{}}\n"
-    holder, rest = _deepest(text, path)
-    for key in reversed(rest[1:]):
-        value = {key: value}
-    key, newline = rest[0], "\r\n" if "\r\n" in text else "\n"
-    # Parsers take the last of repeated keys, so that one is changed.
-    known = holder.named(key)
-    if known is not None:
-        return text[: known.value] + _dumped(value, _indent_at(text, known.start), text, newline) + text[known.end :]
-    return _inserted(text, holder, key, value, newline)
+    holder, rest = _root(text).deepest(path)
+    value, newline = nested(rest[1:], value), "\r\n" if "\r\n" in text else "\n"
+    known = holder.named(rest[0])
+    if known is None:
+        return _inserted(text, holder, rest[0], value, newline)
+    new = _dumped(value, _indent_at(text, known.start), text, newline)
+    return text[: known.value.start] + new + text[known.value.end :]
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
@@ -75,20 +52,21 @@ def remove_member(text: str, path: Sequence[str]) -> str:
         EditRefused: the text is not understood.
 
     """
-    holder, rest = _deepest(text, path)
+    holder, rest = _root(text).deepest(path)
     member = holder.named(rest[0]) if len(rest) == 1 else None
-    if member is None:
+    if member is None or holder.members is None:
         return text
     place = holder.members.index(member)
-    start, end = member.start, member.end if member.comma is None else member.comma
+    start, end = member.start, member.value.end if member.comma is None else member.comma
     if member.comma is None and place:
         # The last one goes with the comma in front of it, and what stands between them stays.
         before = holder.members[place - 1]
-        text = text[: before.end] + text[before.comma or before.end :]
-        moved = (before.comma or before.end) - before.end
+        gap = before.value.end
+        text = text[:gap] + text[before.comma or gap :]
+        moved = (before.comma or gap) - gap
         start, end = start - moved, end - moved
-        if not text[before.end : start].strip(" \t"):
-            start = before.end
+        if not text[gap:start].strip(" \t"):
+            start = gap
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end + 1
@@ -102,21 +80,11 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     return text[:start] + text[end:]
 
 
-def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, Sequence[str]]:
-    """Return the innermost object on the way to ``path`` that is there, and the keys that are left from it."""
+def _root(text: str) -> TextNode:
     tokens = [token for token in _tokens(text) if token.kind != "skip"]
     if not tokens or tokens[0].text != "{":
         raise EditRefused("is not an object")
-    holder = _object_at(tokens, 0)
-    for number, key in enumerate(path[:-1]):
-        member = holder.named(key)
-        if member is None:
-            return holder, path[number:]
-        at = next(place for place, token in enumerate(tokens) if token.start == member.value)
-        if tokens[at].text != "{":
-            raise EditRefused(f"has a value that is not an object under {key}")
-        holder = _object_at(tokens, at)
-    return holder, path[-1:]
+    return _node(tokens, 0, 0)[0]
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -129,23 +97,25 @@ def _tokens(text: str) -> Iterator[_Token]:
         at = match.end()
 
 
-def _object_at(tokens: Sequence[_Token], at: int) -> _Object:
-    """Return the object that begins with the token ``at``, without a look into its values."""
-    found, at = _Object(tokens[at].start), at + 1
-    while at < len(tokens) and tokens[at].text != "}":
-        if at + 2 >= len(tokens) or tokens[at + 1].text != ":":
-            break
-        key, first = tokens[at], tokens[at + 2]
-        last = _end_of_value(tokens, at + 2)
-        at = last + 1
+def _node(tokens: Sequence[_Token], at: int, depth: int) -> tuple[TextNode, int]:
+    """Return the value that begins with the token ``at``, and the place of the token behind it."""
+    first = tokens[at]
+    if first.text != "{":
+        last = _end_of_value(tokens, at)
+        return TextNode(first.start, tokens[last].end, is_flow=True, members=None), last + 1
+    if depth > DEPTH_MAX:
+        raise EditRefused("is nested too deeply")
+    members: list[TextMember] = []
+    at += 1
+    while at + 2 < len(tokens) and tokens[at].text != "}" and tokens[at + 1].text == ":":
+        key = tokens[at]
+        value, at = _node(tokens, at + 2, depth + 1)
         has_comma = at < len(tokens) and tokens[at].text == ","
-        comma = tokens[at].end if has_comma else None
-        found.members.append(_Member(_key_of(key), key.start, first.start, tokens[last].end, comma))
+        members.append(TextMember(_key_of(key), key.start, value, tokens[at].end if has_comma else None))
         at += has_comma
     if at >= len(tokens) or tokens[at].text != "}":
         raise EditRefused("is not closed, or not JSON")
-    found.end = tokens[at].start
-    return found
+    return TextNode(first.start, tokens[at].end, is_flow=True, members=tuple(members)), at + 1
 
 
 def _end_of_value(tokens: Sequence[_Token], at: int) -> int:
@@ -168,29 +138,28 @@ def _key_of(token: _Token) -> str:
     return token.text.strip("'")
 
 
-def _inserted(text: str, holder: _Object, key: str, value: Any, newline: str) -> str:
+def _inserted(text: str, holder: TextNode, key: str, value: Any, newline: str) -> str:
     name = json.dumps(key, ensure_ascii=False)
-    outer = _indent_at(text, holder.start)
+    outer, brace = _indent_at(text, holder.start), holder.end - 1
     if not holder.members:
         inner = outer + _unit(text)
         new = f"{newline}{inner}{name}: {_dumped(value, inner, text, newline)}"
-        between = text[holder.start + 1 : holder.end]
-        if between.strip():  # a comment stays in front
-            return text[: holder.start + 1] + between.rstrip() + new + newline + outer + text[holder.end :]
-        return text[: holder.start + 1] + new + newline + outer + text[holder.end :]
+        # A comment stays in front.
+        between = text[holder.start + 1 : brace].rstrip()
+        return text[: holder.start + 1] + between + new + newline + outer + text[brace:]
     last = holder.members[-1]
+    end, comma = last.value.end, last.comma
     # An object written in one line stays in one line.
-    if "\n" not in text[holder.start : holder.end]:
+    if "\n" not in text[holder.start : brace]:
         flat = f"{name}: {json.dumps(value, ensure_ascii=False)}"
-        at = last.end if last.comma is None else last.comma
-        return text[:at] + (", " if last.comma is None else " ") + flat + text[at:]
+        return text[:end] + ", " + flat + text[end:] if comma is None else text[:comma] + " " + flat + text[comma:]
     inner = _indent_at(text, last.start)
     new = f"{newline}{inner}{name}: {_dumped(value, inner, text, newline)}"
-    if last.comma is not None:
-        at = _line_end(text, last.comma, holder.end)
+    if comma is not None:
+        at = _line_end(text, comma, brace)
         return text[:at] + new + "," + text[at:]
-    at = _line_end(text, last.end, holder.end)
-    return text[: last.end] + "," + text[last.end : at] + new + text[at:]
+    at = _line_end(text, end, brace)
+    return text[:end] + "," + text[end:at] + new + text[at:]
 
 
 def _line_end(text: str, start: int, limit: int) -> int:

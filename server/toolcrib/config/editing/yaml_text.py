@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from toolcrib.base.json_values import DocumentError
-from toolcrib.base.yaml import YamlMember, YamlNode, nodes_of
+from toolcrib.base.json_values import TextMember, TextNode, nested
+from toolcrib.base.yaml import nodes_of
 from toolcrib.config.editing.files import EditRefused
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*\Z")
@@ -27,14 +27,14 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     root = _root(text)
     if root is None:
         gap = "" if not text.strip() or text.endswith("\n") else newline
-        return text + gap + "".join(line + newline for line in _lines(_nested(path, value), ""))
-    holder, rest = _deepest(root, path)
-    known = _named(holder, rest[0])
+        return text + gap + "".join(line + newline for line in _lines(nested(path, value), ""))
+    holder, rest = root.deepest(path)
+    known = holder.named(rest[0])
     if known is not None and len(rest) == 1:
         return _replaced(text, known, value, newline)
     if known is not None:  # there, and empty
-        return _replaced(text, known, _nested(rest[1:], value), newline)
-    member = _nested(rest, value)
+        return _replaced(text, known, nested(rest[1:], value), newline)
+    member = nested(rest, value)
     if holder.is_flow:
         return _into_braces(text, holder, member)
     start = holder.members[0].start if holder.members else 0
@@ -54,8 +54,8 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     root = _root(text)
     if root is None:
         return text
-    holder, rest = _deepest(root, path)
-    member = _named(holder, rest[0]) if len(rest) == 1 else None
+    holder, rest = root.deepest(path)
+    member = holder.named(rest[0]) if len(rest) == 1 else None
     if member is None or holder.members is None:
         return text
     if holder.is_flow:
@@ -71,42 +71,14 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     return text[:start] + text[end:]
 
 
-def _root(text: str) -> YamlNode | None:
-    try:
-        root = nodes_of(text)
-    except DocumentError as error:
-        raise EditRefused(str(error)) from None
+def _root(text: str) -> TextNode | None:
+    root = nodes_of(text)
     if root is not None and root.members is None and text[root.start : root.end].strip():
         raise EditRefused("is not an object")
     return None if root is None or root.members is None else root
 
 
-def _deepest(root: YamlNode, path: Sequence[str]) -> tuple[YamlNode, Sequence[str]]:
-    """Return the innermost object on the way to ``path``, and the keys that are left from it."""
-    holder = root
-    for number, key in enumerate(path[:-1]):
-        member = _named(holder, key)
-        if member is None:
-            return holder, path[number:]
-        if member.value.members is None:
-            if member.value.end > member.value.start:
-                raise EditRefused(f"has a value that is not an object under {key}")
-            return holder, path[number:]
-        holder = member.value
-    return holder, path[-1:]
-
-
-def _named(node: YamlNode, key: str) -> YamlMember | None:
-    return next((member for member in reversed(node.members or ()) if member.key == key), None)
-
-
-def _nested(path: Sequence[str], value: Any) -> Any:
-    for key in reversed(path):
-        value = {key: value}
-    return value
-
-
-def _replaced(text: str, member: YamlMember, value: Any, newline: str) -> str:
+def _replaced(text: str, member: TextMember, value: Any, newline: str) -> str:
     """Return the text with another value behind a key: in its line where it fits, else in lines of its own."""
     before, after = text[: member.value.start], text[member.value.end :]
     if not isinstance(value, dict) or not value or _is_inside_braces(text, member):
@@ -118,12 +90,12 @@ def _replaced(text: str, member: YamlMember, value: Any, newline: str) -> str:
     return text[:key_end] + lines + after
 
 
-def _is_inside_braces(text: str, member: YamlMember) -> bool:
+def _is_inside_braces(text: str, member: TextMember) -> bool:
     line = text[text.rfind("\n", 0, member.start) + 1 : member.start]
     return bool(line.strip())
 
 
-def _into_braces(text: str, holder: YamlNode, member: Any) -> str:
+def _into_braces(text: str, holder: TextNode, member: Any) -> str:
     [(key, value)] = cast("dict[str, Any]", member).items()
     new = f"{_scalar(key)}: {_flow(value)}"
     if not holder.members:
@@ -132,7 +104,7 @@ def _into_braces(text: str, holder: YamlNode, member: Any) -> str:
     return text[:end] + ", " + new + text[end:]
 
 
-def _out_of_braces(text: str, holder: YamlNode, member: YamlMember) -> str:
+def _out_of_braces(text: str, holder: TextNode, member: TextMember) -> str:
     members = holder.members or ()
     place = members.index(member)
     if place + 1 < len(members):
