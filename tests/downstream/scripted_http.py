@@ -121,8 +121,8 @@ def result(request: Request, value: JsonObject, **headers: str) -> Answer:
     return Answer(200, {"jsonrpc": "2.0", "id": request.message["id"], "result": value}, headers)
 
 
-def error(request: Request, code: int, message: str, status: int = 200) -> Answer:
-    body = {"jsonrpc": "2.0", "id": request.message.get("id"), "error": {"code": code, "message": message}}
+def error(request: Request, code: int, message: str, status: int = 200, **more: JsonObject) -> Answer:
+    body = {"jsonrpc": "2.0", "id": request.message.get("id"), "error": {"code": code, "message": message, **more}}
     return Answer(status, body)
 
 

@@ -258,6 +258,23 @@ async def test_many_calls_in_a_session_that_has_ended_open_one_new_session():
         assert [request.method for request in server.requests].count("initialize") == 2
 
 
+@pytest.mark.parametrize("code", [-39_401, -39_403, -39_404, -39_405])
+async def test_a_server_that_answers_with_our_codes_is_believed_nothing_and_called_once(code: int):
+    """Who could say "nothing ran" of a call that ran would have it run twice."""
+
+    async def script(request: Request) -> Answer | None:
+        if request.method != "tools/call":
+            return await healthy(request)
+        return error(request, code, "done, all the same", data={"toolcrib": "0" * 64, "wants_more": True})
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
+        with pytest.raises(DownstreamError, match="done, all the same") as caught:
+            await it.call("web", "echo")
+        assert (caught.value.code, len(server.calls())) == (code, 1)
+        assert caught.value.data == {"toolcrib": "0" * 64, "wants_more": True}
+        assert it.fleet["web"].status.state is State.READY
+
+
 async def test_a_connection_that_breaks_in_a_call_may_have_run_it_and_is_not_tried_again():
     async def script(request: Request) -> Answer | None:
         return None if request.method == "tools/call" else await healthy(request)

@@ -12,7 +12,7 @@ import pytest
 
 from patience import patience_s
 from toolcrib.base.model import JsonObject
-from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts
+from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def answering(status: int, stream: Stream, deliver: Deliver | None = None) -> Ht
     """Return a client whose requests get a stream of events."""
     kind = {"content-type": "text/event-stream"}
     transport = httpx2.MockTransport(lambda _request: httpx2.Response(status, headers=kind, stream=stream))
-    return HttpClient(HttpParts(URL, BodyBounds(max_bytes=10_000, values=1000), deliver), transport=transport)
+    return HttpClient(URL, BodyBounds(max_bytes=10_000, values=1000), "mark", deliver, transport=transport)
 
 
 async def stopped_at_the_answer(stream: Stream) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from toolcrib.base.errors import LoginNeeded, ToolcribError, innermost
 from toolcrib.base.json_values import as_object
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, code_of, status_text
+from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, ClientFault, code_of, status_text
 from toolcrib.downstream.states import Failure
 
 LINES_KEPT = 200
@@ -80,13 +80,13 @@ _NO_LOGIN = (
 
 def is_undelivered(error: MCPError) -> bool:
     """Return whether the request never got to do anything: the address refused it, or did not know our session."""
-    return error.code == UNDELIVERED
+    return isinstance(error, ClientFault) and error.code == UNDELIVERED
 
 
 def is_closed(error: MCPError) -> bool:
     """Return whether the way back for the answer is gone: an end of the connection, or of that part of it."""
     is_sdk_s_own = error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED_TEXTS)
-    return is_sdk_s_own or error.code == BROKEN
+    return is_sdk_s_own or (isinstance(error, ClientFault) and error.code == BROKEN)
 
 
 def is_end(error: MCPError) -> bool:
@@ -127,7 +127,7 @@ def wants_login(failure: BaseException, server: ServerSettings | None = None) ->
     Of ``server`` is known whether a login is expected, so that a refusal need not name it.
     """
     match failure:
-        case MCPError(code=code):
+        case ClientFault(code=code):
             return code == WANTS_LOGIN
         case httpx2.HTTPStatusError(response=response, request=request):
             was_sent = "authorization" in request.headers
@@ -169,7 +169,7 @@ def login_needed(server: ServerSettings, failure: Failure) -> LoginNeeded:
 
 def advice_on(error: MCPError) -> str:
     """Return what to do about an answer to a request; empty where nothing is known."""
-    return _CHECK_HEADERS if error.code == REFUSED else ""
+    return _CHECK_HEADERS if isinstance(error, ClientFault) and error.code == REFUSED else ""
 
 
 def _remedy(failure: BaseException, server: ServerSettings) -> str:
@@ -178,7 +178,7 @@ def _remedy(failure: BaseException, server: ServerSettings) -> str:
             return "Install it, or correct command and cwd in its config entry."
         case PermissionError():
             return "Make it executable, or correct the command in its config entry."
-        case MCPError(code=code) if code == REFUSED:
+        case ClientFault(code=code) if code == REFUSED:
             return _CHECK_HEADERS
         case httpx2.HTTPStatusError(response=response) if code_of(response) == REFUSED:
             return _CHECK_HEADERS
@@ -193,7 +193,7 @@ def _reason_of_answer(error: MCPError | httpx2.HTTPStatusError | ValidationError
         return f"its answer is not valid MCP: {_first_problem(error)}"
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with {status_text(error.response)}"
-    if error.code in (UNDELIVERED, BROKEN):
+    if isinstance(error, ClientFault) and error.code in (UNDELIVERED, BROKEN):
         return error.message
     return "it closed the connection" if is_closed(error) else f"it answered with an error: {error.message}"
 

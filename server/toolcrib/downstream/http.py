@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import anyio
 import httpx2
 import mcp_types as types
+from mcp import MCPError
 from mcp.client.streamable_http import MCP_SESSION_ID
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
@@ -25,10 +26,10 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
-from toolcrib.jsonrpc.sdk import SessionMessage
+from toolcrib.jsonrpc.sdk import ReadStream, SessionMessage, StreamDispatcher, WriteStream
 
 UNDELIVERED = -39_404
-"""JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""
+"""Code of a :class:`ClientFault`: the server certainly did not do what was requested."""
 
 BROKEN = -39_405
 """Likewise: the connection broke before the answer came."""
@@ -37,9 +38,12 @@ REFUSED = -39_403
 """Likewise: the address answered 401 or 403."""
 
 WANTS_LOGIN = -39_401
-"""Likewise: because it wants a login by OAuth, or one that reaches further, which its data's ``wants_more`` says.
+"""Likewise: because it requires a login by OAuth, or one with a wider scope, which its data's ``wants_more`` says.
 
-The ``scope`` of the data is what it asks for, if it says so."""
+The ``scope`` of the data is the one that the server names, if it names any."""
+
+_MARK = "toolcrib"
+"""The member of an error's data that proves it to be ours."""
 
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -80,33 +84,56 @@ class Login(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HttpParts:
-    """What a client for one server works with: ``shown_url`` stands in texts, ``bounds`` are those of what it answers.
+class ClientFault(MCPError):
+    """An error that :class:`HttpClient` answered in place of the server: what its code says is true."""
 
-    ``deliver`` takes the answers of transports on which they do not come as responses. ``login`` is that of the server,
-    if it is one that may want any; what it ``learned`` is taken out of all that the server answers.
-    """
 
-    shown_url: str
-    bounds: BodyBounds
-    deliver: Deliver | None = None
-    login: Login | None = None
-    learned: Learned = field(default_factory=Learned)
+class HttpChannel(StreamDispatcher):
+    """A dispatcher over HTTP. Requests that its client answers with ``mark`` in the data raise :class:`ClientFault`."""
+
+    def __init__(
+        self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage], mark: str
+    ) -> None:
+        super().__init__(read, write)
+        self._mark = mark
+
+    async def send_raw_request(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Send a request and return the raw result."""
+        try:
+            return await super().send_raw_request(*arguments, **options)
+        except MCPError as error:
+            data = as_object(error.data)
+            # A server may answer with our codes too. If that were believed, "nothing ran" would be said of a call that
+            # ran, and the call would be sent again: only who knows the mark, which is never sent, can say so.
+            if data.get(_MARK) != self._mark:
+                raise
+            told = {name: value for name, value in data.items() if name != _MARK}
+            raise ClientFault(error.code, error.message, told or None) from None
 
 
 class HttpClient(httpx2.AsyncClient):
-    """A client for one server."""
+    """A client for one server.
 
-    def __init__(self, parts: HttpParts, **options: Any) -> None:
+    ``shown_url`` stands in texts, ``bounds`` limit what the server answers. ``mark``, a secret of this process, is in
+    the data of each error that the client itself answers. ``deliver`` takes the answers of transports on which they do
+    not come as responses. ``login`` logs requests in, if the server may require a login; the secrets in ``learned`` are
+    removed from everything that the server answers.
+    """
+
+    def __init__(
+        self,
+        shown_url: str,
+        bounds: BodyBounds,
+        mark: str,
+        deliver: Deliver | None = None,
+        login: Login | None = None,
+        learned: Learned | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
-        self._shown_url, self._bounds, self._deliver, self._login = (
-            parts.shown_url,
-            parts.bounds,
-            parts.deliver,
-            parts.login,
-        )
-        self._learned = parts.learned
+        self._shown_url, self._bounds, self._mark = shown_url, bounds, mark
+        self._deliver, self._login = deliver, login
+        self._learned = learned or Learned()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
@@ -198,7 +225,7 @@ class HttpClient(httpx2.AsyncClient):
     def _answer(self, request: httpx2.Request, code: int, text: str, data: JsonObject | None = None) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
         asked = as_object(json.loads(request.content))
-        told = types.ErrorData(code=code, message=text, data=data)
+        told = types.ErrorData(code=code, message=text, data={_MARK: self._mark, **(data or {})})
         error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=told)
         if self._deliver is not None:
             # Notifications, and answers of ours to the server, are not answered.

@@ -1,6 +1,7 @@
 """From a server's settings to a dispatcher of messages: over a process's pipes, streamable HTTP, or the older SSE."""
 
 import math
+import secrets
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -23,7 +24,7 @@ from toolcrib.config.launching import find_program
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.failures import last_words
-from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
+from toolcrib.downstream.http import BodyBounds, Deliver, HttpChannel, HttpClient, Login
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimitedStream
@@ -94,14 +95,15 @@ async def open_streams(
                 yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
-            make = partial(_client, server, limits, await logins.bearer(server) if logins else None)
+            mark = secrets.token_hex()
+            make = partial(_client, server, limits, mark, await logins.bearer(server) if logins else None)
             async with way(target, limits, make) as (read, write):
                 paced = RateLimitedStream(read, _pace(limits))
 
                 async def explain() -> str:
                     return f"it {paced.fault}" if paced.fault else ""
 
-                yield Streams(StreamDispatcher(paced, write), http=True, explain=explain, correlates=not target.sse)
+                yield Streams(HttpChannel(paced, write, mark), http=True, explain=explain, correlates=not target.sse)
 
 
 @asynccontextmanager
@@ -136,18 +138,22 @@ async def _sse_streams(target: HttpTarget, _limits: LimitsSection, make: _Make) 
 
 
 async def _client(
-    server: ServerSettings, limits: LimitsSection, login: Login | None, deliver: Deliver | None
+    server: ServerSettings, limits: LimitsSection, mark: str, login: Login | None, deliver: Deliver | None
 ) -> HttpClient:
     """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
     assert isinstance(server.target, HttpTarget)
     bounds = BodyBounds(limits.message_max_bytes, limits.message_values)
-    parts = HttpParts(server.target.public_url, bounds, deliver, login, server.learned)
     # A read may take as long as the longest call; who makes a call keeps its own deadline.
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
     # Calls that are under way at a time each keep their connection; two more hold streams of the server's own.
     most = limits.calls_in_flight + 2
     pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=_UNUSED_S)
-    make = partial(HttpClient, parts, headers=dict(server.target.headers), timeout=timeout, limits=pool)
+    make = partial(
+        *(HttpClient, server.target.public_url, bounds, mark, deliver, login, server.learned),
+        headers=dict(server.target.headers),
+        timeout=timeout,
+        limits=pool,
+    )
     return await anyio.to_thread.run_sync(make)
 
 
