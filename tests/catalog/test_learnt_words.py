@@ -49,9 +49,9 @@ def test_among_tools_that_fit_about_equally_the_one_comes_first_that_was_used(wo
     query = "file a problem in the project"
     before = search(world, query, NOTHING_LEARNT)
     assert before.confidence != "high"
-    assert names(before)[0] != "issues__search_issues"
-    after = search(world, query, taught("file problem project", "issues__search_issues", 4))
-    assert names(after)[0] == "issues__search_issues"
+    assert names(before)[0] != "issues__open_ticket"
+    after = search(world, query, taught("file problem project", "issues__open_ticket", 4))
+    assert names(after)[0] == "issues__open_ticket"
     assert after.confidence == "low"
 
 

@@ -389,17 +389,20 @@ def agent_noun_stems(stem: str) -> list[str]:
 
 
 _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
-_COMMENT, _BAR = "#", "|"
+_COMMENT, _BAR, _JOINT = "#", "|", "_"
 
-_KINDRED, _OTHER, _CROSSED, _ANSWERED = 0.9, 0.92, 0.78, 0.8
+_KINDRED, _OTHER, _WORKED, _CROSSED, _ANSWERED = 0.9, 0.92, 0.9, 0.5, 0.6
 """Factors on the relevance of a tool whose action differs from the requested one: both list or search; both only read,
-or both write; one reads and the other writes; the tool writes and the request is a question.
-
-Measured on the tuned halves of four catalogs, where quality is flat around these values.
+or both write; the tool only works on what it is given, and the request is a question; one reads and the other writes;
+the tool writes and the request is a question (ADR 42).
 """
 
-_ACTION_WORDS_MAX, _OBJECT_MAX = 40, 8
-"""Maximum number of words of a request examined for its action, and for the object of its verb."""
+_CLAUSES_MAX, _CLAUSE_WORDS_MAX, _ACTION_LETTERS_MAX, _OBJECT_MAX = 4, 40, 600, 8
+"""Maximum number of clauses of a request, words of each, and letters of both that are examined for its action; and of
+words for the object of its verb.
+"""
+
+_CLAUSE_END = re.compile(r"[.!?;:]+\s+|\n+|,\s+|\s+(?:and|then|but)\s+", re.IGNORECASE)
 
 _POLITE = frozenset(
     "a able also an and ask be can could d do does for go have hello help hey hi how i if is it just kindly let like "
@@ -415,14 +418,28 @@ _ASKS_NOTHING = frozenset(("it", "there"))
 _AMOUNTS, _STATES = frozenset(("many", "much")), frozenset("are big did does far is long often old was".split())
 _SPEAKERS = frozenset(("i", "we", "they", "you"))
 _SEEKING = frozenset(("look", "looking", "search", "searching"))
+_BEING = frozenset(("am", "m", "re"))
 _ALL = frozenset(("all", "every", "each"))
+_ARTICLES = frozenset("a an my our the your".split())
 _DETERMINERS = _ALL | frozenset(
     "a an any her his it its me my new our some that the their them these this those us what your".split()
 )
 _SKIPPED = frozenset(("me", "us"))
 _PLURAL_MIN = 4
-_PARTICIPLE = "ed"
+_PARTICIPLES, _GERUND, _UN = ("ed", "ing"), "ing", "un"
 _SINGULAR_ENDINGS = ("ss", "us", "is")
+_APART_MAX = 3
+"""Maximum number of words between the verb and the particle of a phrasal verb: "take the old pod down"."""
+
+_CONJUNCTIONS = frozenset(("and", "or"))
+_NAME_TAIL, _BEHIND_NOUN = PREPOSITIONS | {"per", "via"}, PREPOSITIONS | {"that", "which"}
+_LEAD_IN = frozenset(
+    "a allow allows also an api be can command enable enables endpoint for function help helps is it let lets that the "
+    "this to tool use used user users which will you your".split()
+)
+"""Words that precede the verb of a summary: "This tool lets you list…"."""
+
+_ADVERB = "ly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,12 +473,30 @@ class RequestedAction:
 NO_REQUESTED_ACTION = RequestedAction()
 
 
-class Verbs:
-    """Verbs with their actions, as stems. ``nouns`` are those that are used as nouns just as often."""
+@dataclass(frozen=True, slots=True)
+class VerbTable:
+    """Verbs with their actions, as stems. ``nouns`` are those that are read as verbs only before an object.
 
-    def __init__(self, plain: Mapping[str, Actions], nouns: Mapping[str, Actions], stem: Callable[[str], str]) -> None:
-        self._plain, self._nouns, self._stem = plain, nouns, stem
-        every = frozenset[Action]().union(*plain.values())
+    ``phrases`` are verbs of several words, by their first. ``things`` are nouns of two words of which the first may be
+    a verb. ``either`` are verbs that before another noun are nouns: "order history". ``reports`` are nouns of what is
+    only read; ``states`` adjectives of what exists, as they are written.
+    """
+
+    plain: Mapping[str, Actions]
+    nouns: Mapping[str, Actions]
+    phrases: Mapping[str, Mapping[Sequence[str], Actions]]
+    things: Collection[Sequence[str]]
+    either: Collection[str]
+    reports: Collection[str]
+    states: Collection[str]
+
+
+class Verbs:
+    """Reads the actions of requests and of tools, by a table of verbs."""
+
+    def __init__(self, table: VerbTable, stem: Callable[[str], str]) -> None:
+        self._table, self._stem = table, stem
+        every = frozenset[Action]().union(*table.plain.values())
         self._looking = frozenset(each for each in every if each.effect == "look")
         self._questions = RequestedAction(frozenset(each for each in every if each.changes_nothing), is_question=True)
         self._listing, self._getting, self._seeking = (
@@ -469,8 +504,19 @@ class Verbs:
         )
 
     def requested(self, request: str) -> RequestedAction:
-        """Return the action that a request asks for: by its first verb after polite words, or by being a question."""
-        said = words(request)[:_ACTION_WORDS_MAX]
+        """Return the action that a request asks for: by the first verb of each clause, or by being a question."""
+        clauses = filter(None, map(words, _CLAUSE_END.split(request[:_ACTION_LETTERS_MAX])))
+        read = [
+            self._clause(said[:_CLAUSE_WORDS_MAX], is_first=place == 0)
+            for place, said in enumerate(islice(clauses, _CLAUSES_MAX))
+        ]
+        known = [each for each in read if each.actions]
+        actions = NO_ACTIONS.union(*(each.actions for each in known))
+        return RequestedAction(actions, is_question=bool(known) and all(each.is_question for each in known))
+
+    def _clause(self, said: Sequence[str], *, is_first: bool) -> RequestedAction:
+        """Return the action of one clause: of its first verb after polite words, else of what it names."""
+        place = 0
         for place, (word, follower) in enumerate(pairwise([*said, ""])):
             if word == "how" and follower in _AMOUNTS:
                 return RequestedAction(self._looking)
@@ -478,49 +524,131 @@ class Verbs:
                 return self._questions
             if word in _SEEKING and follower == "for":
                 return RequestedAction(self._seeking)
-            if actions := self._verb(said, place):
+            # "I'm recovering from…" tells of the speaker.
+            if word in _BEING and follower.endswith(_GERUND) and follower not in _SEEKING:
+                return NO_REQUESTED_ACTION
+            is_noun = place > 0 and said[place - 1] in _ARTICLES
+            if not is_noun and (actions := self._verb(said, place, is_first=is_first)):
                 return RequestedAction(actions)
             if word not in _POLITE:
                 break
-        return NO_REQUESTED_ACTION
+        return self._questions if is_first and self._names_what_exists(said[place:]) else NO_REQUESTED_ACTION
 
     def performed(self, name: str, summary: str, server: str) -> Actions:
-        """Return what a tool does, by the words of its name, or else by the first word of its summary.
+        """Return what a tool does, by the words of its name, or else by the first verbs of its summary.
 
         Words of its server's name say nothing about what the tool does.
         """
         owned = set(server.split())
         said = [word for word in name.split() if word not in owned or word == name]
-        # A plural is not a verb: "commit changes".
-        verbs = (word for word in (*said[-1:], *said) if not _is_plural(word))
-        for word in (*said[:1], *verbs):
-            stem = self._stem(word)
-            if stem in self._plain:
-                return self._plain[stem]
-        leading = self._first_verb(summary)
-        return leading or (self._nouns.get(self._stem(said[0]), NO_ACTIONS) if len(said) > 1 else NO_ACTIONS)
+        named = [*said[:1], *takewhile(lambda word: word not in _NAME_TAIL, said[1:])]
+        return self._by_name(named) or self._by_summary(summary.split()) or self._nouns_in_name(named)
 
-    def _first_verb(self, summary: str) -> Actions:
-        """Return the action of a summary's first word: "Lists…", or "Records…", never a noun there."""
-        first = next(iter(summary.split(maxsplit=1)), "")
-        stem = self._stem(first)
-        return self._plain.get(stem) or (self._nouns.get(stem, NO_ACTIONS) if _is_plural(first) else NO_ACTIONS)
+    def _by_name(self, said: Sequence[str]) -> Actions:
+        if actions := self._phrase(said, 0) if said else NO_ACTIONS:
+            return actions
+        # A plural or a gerund is not a verb: "commit changes", "house renting"; nor is a part of a thing's name.
+        verbs = [place for place, word in enumerate(said) if not _is_noun_form(word)]
+        places = [place for place in verbs if not self._is_thing(said, place)]
+        for place in dict.fromkeys((*places[:1], *places[-1:], *places)):
+            stem = self._stem(said[place])
+            if stem in self._table.plain and stem not in self._table.either:
+                return self._joined(said, place)
+        if len(said) > 1 and self._is_report(said[-1]):
+            return self._getting
+        stems = (self._stem(said[place]) for place in places)
+        return next((self._table.plain[stem] for stem in stems if stem in self._table.plain), NO_ACTIONS)
 
-    def _verb(self, said: Sequence[str], place: int) -> Actions:
+    def _by_summary(self, said: Sequence[str]) -> Actions:
+        """Return the actions of a summary's first verbs: "Lists…", "List, create or delete…", never of a noun there."""
+        for place, word in enumerate(said):
+            follower = said[place + 1] if place + 1 < len(said) else ""
+            if self._stem(word) in self._table.plain:
+                return self._joined(said, place)
+            if _is_plural(word) and follower not in _BEHIND_NOUN and self._stem(word) in self._table.nouns:
+                return self._table.nouns[self._stem(word)]
+            if word not in _LEAD_IN and not word.endswith(_ADVERB):
+                break
+        return NO_ACTIONS
+
+    def _nouns_in_name(self, said: Sequence[str]) -> Actions:
+        return self._table.nouns.get(self._stem(said[0]), NO_ACTIONS) if len(said) > 1 else NO_ACTIONS
+
+    def _joined(self, said: Sequence[str], place: int) -> Actions:
+        """Return the actions of the verb at a position, and of those joined to it by "and" or "or"."""
+        rest = takewhile(lambda word: word in _CONJUNCTIONS or self._stem(word) in self._table.plain, said[place + 1 :])
+        run = list(rest)
+        if not _CONJUNCTIONS.intersection(run):
+            run = []
+        every = (self._table.plain.get(self._stem(word), NO_ACTIONS) for word in (said[place], *run))
+        return NO_ACTIONS.union(*every)
+
+    def _verb(self, said: Sequence[str], place: int, *, is_first: bool) -> Actions:
         """Return the actions of the word at a position, read as a verb; none if it is not a verb."""
-        stem = self._stem(said[place])
-        if stem not in self._plain:
-            has_object = any(map(_begins_object, said[place + 1 : place + 2]))
-            return self._nouns.get(stem, NO_ACTIONS) if has_object else NO_ACTIONS
-        actions = self._plain[stem]
-        return self._wanted_from_looking(actions, said[place + 1 :]) if actions & self._looking else actions
+        word, stem = said[place], self._stem(said[place])
+        if self._is_thing(said, place):
+            return NO_ACTIONS
+        if actions := self._phrase(said, place):
+            return actions
+        rest = said[place + 1 :]
+        has_object = any(map(_begins_object, rest[:1]))
+        if stem not in self._table.plain:
+            return self._table.nouns.get(stem, NO_ACTIONS) if has_object else NO_ACTIONS
+        if not has_object and (self._is_no_verb(word, rest) or not (is_first or rest)):
+            return NO_ACTIONS
+        actions = self._table.plain[stem]
+        return self._wanted_from_looking(actions, rest) if actions & self._looking else actions
+
+    def _is_no_verb(self, word: str, rest: Sequence[str]) -> bool:
+        """Return whether a word that may be a verb is none before these words: "order history", "open orders"."""
+        if _is_plural(word) and word.removesuffix("s").endswith(_GERUND):
+            return True
+        if word in self._table.states:
+            return any(map(_is_plural, _object(rest)))
+        if self._stem(word) not in self._table.either:
+            return False
+        return _is_plural(word) or any(map(self._is_report, _object(rest)[-1:]))
+
+    def _is_thing(self, said: Sequence[str], place: int) -> bool:
+        return tuple(map(self._stem, said[place : place + 2])) in self._table.things
+
+    def _is_report(self, word: str) -> bool:
+        return self._stem(word) in self._table.reports
+
+    def _phrase(self, said: Sequence[str], place: int) -> Actions:
+        """Return the actions of the verb of several words that begins at a position; none if none does."""
+        for rest, actions in self._table.phrases.get(self._stem(said[place]), {}).items():
+            behind = said[place + 1 : place + 1 + _APART_MAX + len(rest)]
+            if tuple(behind[: len(rest)]) == rest:
+                return actions
+            if len(rest) == 1 and rest[0] not in _DETERMINERS and rest[0] in behind and _begins_object(behind[0]):
+                return actions
+        return NO_ACTIONS
+
+    def _names_what_exists(self, said: Sequence[str]) -> bool:
+        """Return whether words without a verb name what is there to read: "commit history", "open orders"."""
+        said = [*said[1:]] if said[:1] and said[0] in _ARTICLES else [*said]
+        named = _object(said)
+        # "Foo the bars": an unknown verb.
+        if not named or not _DETERMINERS.isdisjoint(named[1:]):
+            return False
+        if self._is_report(named[-1]):
+            return True
+        if len(named) > 1 and (named[0] in self._table.states or _is_undone(named[0])):
+            return True
+        # A plural with more behind it is of something: "comments on an issue", "pods running on a node".
+        behind = (said[place + 1] if place + 1 < len(said) else "" for place in range(len(named)))
+        return any(
+            _is_plural(word) and (after in PREPOSITIONS or after.endswith(_PARTICIPLES))
+            for word, after in zip(named, behind, strict=True)
+        )
 
     def _wanted_from_looking(self, actions: Actions, rest: Sequence[str]) -> Actions:
         """Return what a verb of looking asks for: details of one thing, or a list of things of a kind."""
         about = _object(rest)
         if _ALL.intersection(about):
             return actions | self._listing
-        if any(self._getting & self._nouns.get(self._stem(word), NO_ACTIONS) for word in about):
+        if any(self._getting & self._table.nouns.get(self._stem(word), NO_ACTIONS) for word in about):
             return self._getting
         return actions | self._listing if any(map(_is_plural, about)) else actions
 
@@ -532,16 +660,27 @@ def read_verbs(stem: Callable[[str], str]) -> Verbs:
 
 
 def verbs(lines: Iterable[str], stem: Callable[[str], str]) -> Verbs:
-    """Return verbs from lines such as ``write create: create add | file``."""
+    """Return verbs from lines such as ``write create: create set_up add | file``, or ``reports: history log``."""
     plain: defaultdict[str, Actions] = defaultdict(frozenset)
     nouns: defaultdict[str, Actions] = defaultdict(frozenset)
+    phrases: defaultdict[str, defaultdict[Sequence[str], Actions]] = defaultdict(lambda: defaultdict(frozenset))
+    listed: defaultdict[str, set[str]] = defaultdict(set)
     for line in lines:
         head, _, rest = line.partition(":")
+        if " " not in head:
+            listed[head].update(rest.split())
+            continue
         action = frozenset((Action(*head.split()),))
         for table, part in zip((plain, nouns), rest.split(_BAR), strict=False):
             for word in part.split():
-                table[stem(word)] |= action
-    return Verbs(dict(plain), dict(nouns), stem)
+                first, *others = word.split(_JOINT)
+                if others:
+                    phrases[stem(first)][tuple(others)] |= action
+                else:
+                    table[stem(word)] |= action
+    either, reports = (frozenset(map(stem, listed[name])) for name in ("either", "reports"))
+    things = frozenset(tuple(map(stem, thing.split(_JOINT))) for thing in listed["things"])
+    return Verbs(VerbTable(dict(plain), dict(nouns), phrases, things, either, reports, listed["states"]), stem)
 
 
 def agreement(requested: RequestedAction, performed: Actions) -> float:
@@ -552,7 +691,8 @@ def agreement(requested: RequestedAction, performed: Actions) -> float:
     if not requested.actions or not performed or requested.actions & performed:
         return 1.0
     if requested.is_question:
-        return 1.0 if any(each.effect != "write" for each in performed) else _ANSWERED
+        effects = {each.effect for each in performed}
+        return _ANSWERED if effects == {"write"} else _WORKED if effects == {"none"} else 1.0
     if all(any(each.effect == "look" for each in actions) for actions in (requested.actions, performed)):
         return _KINDRED
     return _CROSSED if {_reads(requested.actions), _reads(performed)} == {True, False} else _OTHER
@@ -575,10 +715,11 @@ def _is_question(word: str, follower: str, *, is_first: bool) -> bool:
 
 def _begins_object(word: str) -> bool:
     """Return whether a word behind a verb that may be a noun makes it a verb: "commit the…", "commit staged…"."""
-    return word in _DETERMINERS or (word.endswith(_PARTICIPLE) and len(word) > _PLURAL_MIN)
+    is_participle = word.endswith(_PARTICIPLES[0]) and len(word) > _PLURAL_MIN
+    return word in _DETERMINERS or is_participle or word.isdigit()
 
 
-def _object(rest: Sequence[str]) -> Collection[str]:
+def _object(rest: Sequence[str]) -> list[str]:
     """Return the words behind a verb that say what it is about, up to where something else begins."""
     named = [word for word in islice(rest, _OBJECT_MAX) if word not in _SKIPPED]
     first = named[:1]
@@ -587,3 +728,12 @@ def _object(rest: Sequence[str]) -> Collection[str]:
 
 def _is_plural(word: str) -> bool:
     return len(word) >= _PLURAL_MIN and word.endswith("s") and not word.endswith(_SINGULAR_ENDINGS)
+
+
+def _is_noun_form(word: str) -> bool:
+    return _is_plural(word) or word.endswith(_GERUND)
+
+
+def _is_undone(word: str) -> bool:
+    """Return whether a word is a participle such as "uncommitted"."""
+    return word.startswith(_UN) and word.endswith(_PARTICIPLES[0])

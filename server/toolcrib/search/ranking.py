@@ -335,7 +335,8 @@ class Relevance:
 
     def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
         expanded = self._expansion.expand(query.terms)
-        weighed, coverage = self._weighed(query.text, expanded, among, count)
+        requested = self._requested(query)
+        weighed, coverage = self._weighed(requested, expanded, among, count)
         if not weighed:
             return Ranked()
         if query.parts:
@@ -345,7 +346,7 @@ class Relevance:
         covered = coverage.get(first, 0.0)
         much = _HALF_LEVEL * self._reference_rarity(covered) * max(1.0, len(expanded.concepts) / _LONG_QUERY)
         most = self._most_words(expanded, dict(matches))
-        agreed = agreement(self._requested(query.text), self._postings.action(first))
+        agreed = agreement(requested, self._postings.action(first))
         evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
         return Ranked(tuple(matches), evidence)
 
@@ -358,7 +359,7 @@ class Relevance:
         shares: dict[int, float] = {}
         firsts: list[int] = []
         for part in parts:
-            found, _ = self._weighed(part.text, self._expansion.expand(part.terms), among, _WEIGHED_MIN)
+            found, _ = self._weighed(self._requested(part), self._expansion.expand(part.terms), among, _WEIGHED_MIN)
             highest = max(found.values(), default=0.0)
             firsts += leading(found, 1)
             for number in leading(found, _OF_A_PART):
@@ -369,7 +370,7 @@ class Relevance:
         return together | {number: max(together[number], least) for number in firsts}
 
     def _weighed(
-        self, text: str, expanded: ExpandedQuery, among: Collection[int] | None, count: int
+        self, requested: RequestedAction, expanded: ExpandedQuery, among: Collection[int] | None, count: int
     ) -> tuple[Mapping[int, float], Mapping[int, float]]:
         """Return the relevance of the best documents, and the share of the query that each contains."""
         scores = self._postings.scores(expanded.weights, among, expanded.synonyms)
@@ -378,7 +379,6 @@ class Relevance:
         if not best:
             return {}, {}
         coverage = self._coverage(expanded, best)
-        requested = self._requested(text)
         # Hundreds of documents have a few distinct actions between them.
         agreed: dict[Actions, float] = {}
         weighed: dict[int, float] = {}
@@ -390,8 +390,10 @@ class Relevance:
             weighed[number] = score * met * agreed[performed]
         return weighed, coverage
 
-    def _requested(self, text: str) -> RequestedAction:
-        return self._verbs.requested(text) if self._verbs else NO_REQUESTED_ACTION
+    def _requested(self, asked: Part) -> RequestedAction:
+        """Return the action that a request of one part, or one part, asks for; of several parts each has its own."""
+        is_split = isinstance(asked, Query) and asked.parts
+        return self._verbs.requested(asked.text) if self._verbs and not is_split else NO_REQUESTED_ACTION
 
     def _reference_rarity(self, coverage: float) -> float:
         """Return the rarity of a word that is rare here, lowered in small sets by ``coverage``.
