@@ -38,7 +38,7 @@ from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
-from toolcrib.server.protocol import Wire
+from toolcrib.server.protocol import RequestHandler
 from toolcrib.server.serving import Serving, open_server
 
 __all__ = [
@@ -232,9 +232,9 @@ class World:
         return self.serving.gateway
 
     @property
-    def wire(self) -> Wire:
+    def handler(self) -> RequestHandler:
         """What answers requests just now."""
-        return self.serving.wire
+        return self.serving.handler
 
     def happened(self, event: str) -> list[JsonObject]:
         """Return the events of one name."""
@@ -258,7 +258,7 @@ class World:
 
     async def scanned(self) -> None:
         """Have the skills, if there are any, scanned for the first time as if somebody asked, and wait for it."""
-        overviews = self.wire.instructions._overviews
+        overviews = self.handler.instructions._overviews
         if overviews:
             overviews._use_cases._is_wanted.set()
             with anyio.fail_after(PATIENCE_S):

@@ -12,7 +12,7 @@ from toolcrib.base.model import Caller
 from toolcrib.catalog.learning import Learning
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
-from toolcrib.policy.sessions import Asked, RunActivations, Session
+from toolcrib.policy.sessions import PastSearch, RunActivations, Session
 from toolcrib.policy.state import LessonFilter, StoredVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
@@ -66,7 +66,7 @@ class Learner:
         self.learning.open()
 
     def learns(self, word: str) -> None:
-        self.session.history.asked = (Asked(word, word, (), NOW),)
+        self.session.history.asked = (PastSearch(word, word, (), NOW),)
         self.learning.record_call(self.session, EVENT, self.session.history.asked)
 
     @property

@@ -1,6 +1,7 @@
 """What a search says of servers that may be meant but have nothing to show."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, Failure, ServersNow, State, Status
-from toolcrib.gateway.missing_servers import Asked, MissingServers
+from toolcrib.gateway.missing_servers import MissingServers
 from toolcrib.policy.rules import Policy
 
 SERVERS = {
@@ -32,10 +33,21 @@ def settings(tmp_path: Path) -> Settings:
     return load(path, {"HOME": str(tmp_path)}, tmp_path)
 
 
-def note(settings: Settings, query: str, statuses=FAILED, *, policy: Policy | None = None, **asked) -> str:
-    permissions = (policy or Policy()).permissions(Caller())
-    said = Asked(query, **{"server": None, "found": (), "is_nothing_known": False, **asked})
-    return MissingServers(settings).note(said, permissions, ServersNow(statuses), str)
+def note(
+    settings: Settings,
+    query: str,
+    statuses=FAILED,
+    *,
+    policy: Policy | None = None,
+    server: str | None = None,
+    found: Collection[str] = (),
+    is_nothing_known: bool = False,
+) -> str:
+    missing, permissions = MissingServers(settings), (policy or Policy()).permissions(Caller())
+    now = ServersNow(statuses)
+    if server is not None:
+        return missing.note_of(server, permissions, now, str)
+    return missing.note(query, found, permissions, now, str, any_of_them=is_nothing_known)
 
 
 def test_a_failed_server_is_told_with_its_failure_where_its_name_or_description_is_meant(settings):
@@ -99,7 +111,7 @@ def test_only_servers_that_are_allowed_are_told(settings):
 @pytest.mark.parametrize(("seconds", "again"), [(None, 2), (0.0, 1), (3.2, 4), (29.9, 30), (200.0, 30)])
 def test_what_has_taken_a_while_is_expected_to_take_as_long_again(settings, seconds, again):
     now = ServersNow(READY, ["n8n"], {"n8n": Arriving(seconds, is_download=False)})
-    said = MissingServers(settings).note(Asked("x", None, (), False), Policy().permissions(Caller()), now, str)
+    said = MissingServers(settings).note("x", (), Policy().permissions(Caller()), now, str)
     assert said.endswith(f"Ask again in {again} s.")
 
 

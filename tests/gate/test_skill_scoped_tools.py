@@ -531,7 +531,7 @@ async def test_activation_adds_at_most_a_millisecond_to_the_giving_of_a_skill(tm
     servers = {"git": [tool(f"t{number}") for number in range(1000)]}
     given = config(skills={"core_pack": False, "tool_activation": activation})
     async with world(tmp_path, servers, given) as w:
-        cases = w.wire.instructions._overviews._use_cases
+        cases = w.handler.instructions._overviews._use_cases
         session = Session("test", Caller("local"), RunActivations(), growing=True)
         spent: dict[str, list[float]] = {"review": [], "letter": []}
         for name in ("review", "letter") * 100:  # the least of many: a busy machine makes the CPU slower too

@@ -347,5 +347,5 @@ async def test_a_server_of_which_nobody_may_use_anything_is_not_started_and_know
     tmp_path, policy, is_closed
 ):
     async with world(tmp_path, {"db": [tool("read"), tool("drop")]}, {"policy": policy}) as w:
-        assert w.wire._tool_use_cases.gate.is_closed("db") is is_closed
+        assert w.handler._tool_use_cases.gate.is_closed("db") is is_closed
         assert (w["db"].starts == 0) is is_closed

@@ -57,7 +57,7 @@ async def test_the_dynamic_gate_refuses_an_envelope_on_a_connection_that_has_sha
 async def test_the_sdks_own_client_is_served_in_process_too(tmp_path, listing, mode, version):
     async with (
         world(tmp_path, SERVERS, listing=listing) as w,
-        mcp.Client(w.wire.server, mode=mode, cache=None) as client,
+        mcp.Client(w.handler.server, mode=mode, cache=None) as client,
     ):
         assert client.protocol_version == version
         found = await client.call_tool("tool_search", {"query": "get"})
@@ -67,7 +67,7 @@ async def test_the_sdks_own_client_is_served_in_process_too(tmp_path, listing, m
 
 
 async def test_the_dynamic_gate_refuses_the_newer_era_in_whatever_way_it_is_served(tmp_path):
-    async with world(tmp_path, SERVERS) as w, mcp.Client(w.wire.server, mode=MODERN, cache=None) as client:
+    async with world(tmp_path, SERVERS) as w, mcp.Client(w.handler.server, mode=MODERN, cache=None) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_tools()
         assert caught.value.code == -32022

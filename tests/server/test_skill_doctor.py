@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 
 async def examined(w: World) -> dict[str, Health]:
-    doctor = SkillDoctor(w.wire.instructions._overviews._use_cases)
+    doctor = SkillDoctor(w.handler.instructions._overviews._use_cases)
     person = Session("test", Caller("local"), RunActivations(), growing=False)
     found = await doctor.examine(person, w.clock.now)
     json.dumps([health.as_json for health in found.skills])
@@ -59,7 +59,7 @@ async def test_tools_of_a_server_that_was_never_listed_are_not_missed(tmp_path):
     put(repo(tmp_path), "letters", "Writes letters.", tools=["dead__anything"])
     dead = MemoryServer(start_error=OSError("no such program"))
     async with world(tmp_path, {"dead": dead}, skills()) as w:
-        doctor = SkillDoctor(w.wire.instructions._overviews._use_cases)
+        doctor = SkillDoctor(w.handler.instructions._overviews._use_cases)
         found = await doctor.examine(Session("test", Caller("local"), RunActivations(), growing=False), w.clock.now)
     assert found.unlisted == ("dead",)
     assert [health.absent for health in found.skills] == [()]

@@ -209,7 +209,7 @@ async def test_calls_of_its_tools_are_explained_from_the_events_and_move_nothing
                 await client.tool_call(name)
             assert await scores(client, "write letters") == before
     async with world(forms, servers, CONFIG) as w, w.client() as client:
-        reports = OutcomeReports(w.wire.instructions._overviews._use_cases)
+        reports = OutcomeReports(w.handler.instructions._overviews._use_cases)
         person = Session("test", Caller(), RunActivations(), growing=False)
         shown = await reports._use_cases.get(person, GetRequest(("letters",)))
         [explained] = await reports.explained(person, [shown.skills[0].skill])

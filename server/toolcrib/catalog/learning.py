@@ -12,7 +12,7 @@ from toolcrib.base.model import SearchType
 from toolcrib.base.text import spelling_key
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
-from toolcrib.policy.sessions import Asked, Session
+from toolcrib.policy.sessions import PastSearch, Session
 from toolcrib.policy.state import StoredVocabularies, Vocabularies, group_key, learner_key, with_lesson
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
@@ -77,9 +77,9 @@ class Learning:
         found = tuple(hit.tool.public_name for hit in answer.hits)
         # The next call may refer to it even if it teaches nothing.
         query = answer.query if is_one and not is_named else ""
-        session.history.asked = (*session.history.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
+        session.history.asked = (*session.history.asked, PastSearch(query, told, found, self._now()))[-_OPEN_MAX:]
 
-    def record_call(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
+    def record_call(self, session: Session, name: str, asked: tuple[PastSearch, ...]) -> None:
         """Record a successful call; ``asked`` are the searches that no call had settled when it began.
 
         The first call soon after a search teaches, unless it was of the first hit or referred to an earlier search.
@@ -146,7 +146,7 @@ class Learning:
         self._version = version
         return known
 
-    def _words(self, asked: Asked) -> tuple[str, ...]:
+    def _words(self, asked: PastSearch) -> tuple[str, ...]:
         """Return the words that a search may teach: no part of a secret, and nothing that the caller may not know."""
         # Of both texts, because redaction marks are words too.
         allowed = {*learnable(self._redactor.redact(asked.told), stem, self._is_secret)}
@@ -161,7 +161,7 @@ class Learning:
         return group_key(self._policy.matching_rules(session.caller)) if self._shared else learner_key(session.caller)
 
 
-def _settled(asked: tuple[Asked, ...], name: str) -> tuple[Asked, ...]:
+def _settled(asked: tuple[PastSearch, ...], name: str) -> tuple[PastSearch, ...]:
     """Return the searches that a call of ``name`` settles: all, or those up to the earlier one it refers to.
 
     It refers to an earlier one that has the tool first, or has it while the last one does not; never if the last one

@@ -246,8 +246,8 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
 
     async def run() -> "tuple[str, list[JsonObject]]":
         async with open_server(_quiet(settings), "stdio", Runtime(), list_only=()) as serving:
-            instructions = await serving.wire.instructions.told_to(session, is_rehearsal=True)
-            return instructions, await serving.wire.listing.definitions(session)
+            instructions = await serving.handler.instructions.told_to(session, is_rehearsal=True)
+            return instructions, await serving.handler.listing.definitions(session)
 
     return anyio.run(run)
 

@@ -28,7 +28,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
-from toolcrib.catalog.arguments import ArgumentChecks
 from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.offers import OfferIndexer
@@ -52,7 +51,7 @@ from toolcrib.gateway.results import LongResults, ResultPages
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
 from toolcrib.gateway.status import Loaded, StatusReader
-from toolcrib.gateway.tools import CallConfirmations, ToolUseCaseParts, ToolUseCases, report_definitions
+from toolcrib.gateway.tools import ToolUseCases, report_definitions
 from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
@@ -255,26 +254,7 @@ class Gateway:
         async with AsyncExitStack() as stack:
             opening = partial(open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows)
             offline = await stack.enter_async_context(_opened(opening))
-            confirmations = CallConfirmations(
-                settings,
-                offline.confirmations,
-                lambda session: offline.finder.view(session, offline.indexer.current()),
-            )
-            tools = ToolUseCases(
-                ToolUseCaseParts(
-                    settings=settings,
-                    indexer=offline.indexer,
-                    finder=offline.finder,
-                    fleet=fleet,
-                    gate=offline.gate,
-                    checks=ArgumentChecks(offline.index, offline.checker, section.limits.schema_check_ms),
-                    call_confirmations=confirmations,
-                    long_results=LongResults(settings, self._pages),
-                    events=offline.events,
-                    learning=offline.learning,
-                    first_index_deadline=deadline,
-                )
-            )
+            tools = ToolUseCases(offline, fleet, LongResults(settings, self._pages), deadline)
             await stack.enter_async_context(_following(offline, fleet))
             skills = None
             if section.skills.enabled if self._skills is None else self._skills:

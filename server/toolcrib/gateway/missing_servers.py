@@ -29,19 +29,6 @@ Clean = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An answered query: ``server`` is the only one searched, if any, ``found`` are those with hits.
-
-    ``is_nothing_known``: there are no tools for this caller yet, so any server may be meant.
-    """
-
-    query: str
-    server: str | None
-    found: Collection[str]
-    is_nothing_known: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _LeftOut:
     key: str
     reason: str
@@ -62,25 +49,41 @@ class MissingServers:
 
     def meant(self, query: str) -> set[str]:
         """Return the servers that ``query`` seems to mean: their name or description contains a word of it."""
-        asked = _asked(query)
+        asked = _terms(query)
         return {key for key, stems in self._stems.items() if asked & stems}
 
-    def note(self, asked: Asked, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
+    def note(
+        self,
+        query: str,
+        found: Collection[str],
+        permissions: Permissions,
+        now: ServersNow,
+        clean: Clean,
+        *,
+        any_of_them: bool = False,
+    ) -> str:
         """Return what was not searched, as far as the caller could be permitted any of it; empty if nothing.
 
         While servers are being listed for the first time: how many are and are not, which, and when to try again.
         Failed ones are named; those that seem to be meant, with the reason and remedy, redacted by ``clean``. Servers
-        disabled in the config are mentioned only if they seem to be meant.
+        disabled in the config are mentioned only if they seem to be meant, or ``any_of_them`` may be, because the
+        caller has no tools yet. ``found`` are the servers with hits.
         """
-        if asked.server is not None:
-            return self._of_server(asked.server, permissions, now, clean)
-        said = self._of_servers(asked, permissions, now, clean)
-        left_out = self.left_out(asked.query, permissions, any_of_them=asked.is_nothing_known)
-        return " ".join(filter(None, (*said, left_out)))
+        said = self._of_servers(query, found, permissions, now, clean)
+        return " ".join(filter(None, (*said, self.left_out(query, permissions, any_of_them=any_of_them))))
+
+    def note_of(self, key: str, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
+        """Return the note about the only server to be searched; empty for one that is not permitted."""
+        if not permissions.permits_some_of(key):
+            return ""
+        if key in now.statuses:
+            return _never_listed(key, now, clean) or _failed(key, now, clean)
+        unused = next((each for each in self._left_out if each.key == key), None)
+        return f"Server {key} {unused.reason}." if unused else ""
 
     def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
         """Return which disabled servers ``query``, or ``any_of_them``, may mean; empty if none."""
-        terms = _asked(query)
+        terms = _terms(query)
         meant = [
             f"{each.key} {each.reason}"
             for each in self._left_out
@@ -101,16 +104,11 @@ class MissingServers:
                 return kind(key, f"{text} Nothing ran.")
         return None
 
-    def _of_server(self, key: str, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
-        """Return the note about the only requested server; empty for one that is not permitted."""
-        if key in now.statuses and permissions.permits_some_of(key):
-            return _never_listed(key, now, clean) or _failed(key, now, clean)
-        unused = next((each for each in self._left_out if each.key == key), None)
-        return f"Server {key} {unused.reason}." if unused and permissions.permits_some_of(key) else ""
-
-    def _of_servers(self, asked: Asked, permissions: Permissions, now: ServersNow, clean: Clean) -> Iterable[str]:
-        usable = [key for key in now.statuses if key in asked.found or permissions.permits_some_of(key)]
-        meant = self.meant(asked.query) | set(asked.found)
+    def _of_servers(
+        self, query: str, found: Collection[str], permissions: Permissions, now: ServersNow, clean: Clean
+    ) -> Iterable[str]:
+        usable = [key for key in now.statuses if key in found or permissions.permits_some_of(key)]
+        meant = self.meant(query) | set(found)
         arriving = {key: now.arriving[key] for key in usable if key in now.arriving}
         if arriving:
             listed = sum(key not in now.unlisted for key in usable)
@@ -157,7 +155,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_NAMED_MAX])}{more}"
 
 
-def _asked(query: str) -> set[str]:
+def _terms(query: str) -> set[str]:
     return set(_telling(query_terms(query)))
 
 

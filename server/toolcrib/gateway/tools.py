@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -36,10 +36,10 @@ from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
 from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
-from toolcrib.catalog.indexing import CatalogChange, Indexer
+from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, ToolFinder, refuse_blank
+from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.connection import Outdated
@@ -56,13 +56,13 @@ from toolcrib.events.kinds import (
     ToolSearchQuery,
 )
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.gateway.missing_servers import Asked, MissingServers
+from toolcrib.gateway.missing_servers import MissingServers
+from toolcrib.gateway.offline import Offline
 from toolcrib.gateway.results import LongResults, failure
 from toolcrib.policy.confirmations import Confirmations, InputRequired, Subject
 from toolcrib.policy.requests import Request, refuse_beyond
 from toolcrib.policy.rules import ConfirmRules, effects_of
-from toolcrib.policy.sessions import Asked as SearchAsked
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import PastSearch, Session
 from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
 
@@ -133,7 +133,7 @@ class ToolReports:
         self._events.emit(not_run, session=session.label)
 
     def ran(
-        self, session: Session, name: str, *, ok: bool, size: int, asked: tuple[SearchAsked, ...], duration_ms: float
+        self, session: Session, name: str, *, ok: bool, size: int, asked: tuple[PastSearch, ...], duration_ms: float
     ) -> None:
         """Emit the event of a call that was sent, and learn from it."""
         session.history.called(ok=ok)
@@ -157,7 +157,7 @@ class CallReport:
     def __init__(self, reports: ToolReports, session: Session, name: str) -> None:
         self._reports, self._session, self.name = reports, session, name
         self._is_sent, self.ok, self.size, self.began = False, False, 0, 0.0
-        self._asked: tuple[SearchAsked, ...] = ()
+        self._asked: tuple[PastSearch, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -203,16 +203,16 @@ class SearchNotes:
         there = self._there(session, answer, catalog) if server is None else ""
         if server is None and self._fleet.is_quiet and not self._missing.leaves_out:
             return " ".join(filter(None, (answer.note, there))) or None
-        asked = Asked(
-            query=answer.query,
-            server=server,
-            found={hit.tool.server for hit in answer.hits},
-            is_nothing_known=not self._gate.permitted(session, catalog).tools,
-        )
         clean = partial(self._gate.without_denied_names, session, catalog=catalog)
-        servers = self._missing.note(asked, self._gate.permissions(session), self._fleet.snapshot(), clean)
-        if server is not None and servers and not answer.hits:
-            return servers  # not that it has no such tool, which is unknown
+        about = self._gate.permissions(session), self._fleet.snapshot(), clean
+        if server is not None:
+            servers = self._missing.note_of(server, *about)
+            if servers and not answer.hits:
+                return servers  # not that it has no such tool, which is unknown
+        else:
+            found = {hit.tool.server for hit in answer.hits}
+            nothing_known = not self._gate.permitted(session, catalog).tools
+            servers = self._missing.note(answer.query, found, *about, any_of_them=nothing_known)
         return " ".join(filter(None, (answer.note, servers or there))) or None
 
     def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
@@ -390,43 +390,36 @@ _FORWARDED = ("_meta", "inputResponses", "requestState")
 """The members of a call that its server gets, besides name and arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUseCaseParts:
-    """The dependencies of the use cases, built by the composition root."""
-
-    settings: Settings
-    indexer: Indexer
-    finder: ToolFinder
-    fleet: Fleet
-    gate: Gate
-    checks: ArgumentChecks
-    call_confirmations: CallConfirmations
-    long_results: LongResults
-    events: EventLog
-    learning: Learning
-    first_index_deadline: float
-
-
 _Decide = Callable[[Request, str, Any], Awaitable[tuple[Tool, JsonObject]]]
 """Returns the tool that a call by name and arguments means, and the arguments for it; raises if it must not run."""
 
 
 class ToolUseCases:
-    """The use cases of one set of dependencies."""
+    """The use cases of one config.
 
-    def __init__(self, parts: ToolUseCaseParts) -> None:
-        self._parts = parts
-        self._checks = parts.checks
-        self._missing = MissingServers(parts.settings)
-        self._login_requests = LoginRequests(parts.settings, parts.fleet)
-        self._notes = SearchNotes(parts.settings, parts.gate, parts.fleet, self._missing)
-        self._reports = ToolReports(parts.events, parts.gate, parts.learning)
-        self.finder = parts.finder
-        self.gate = parts.gate
-        self.indexer = parts.indexer
-        self.fleet = parts.fleet
-        self._reads_resources = parts.settings.toolcrib.gate.expose.resources != "off"
-        self.long_results = parts.long_results
+    Until ``first_index_deadline``, on anyio's clock, answers wait for servers that are listed for the first time.
+    """
+
+    def __init__(self, offline: Offline, fleet: Fleet, long_results: LongResults, first_index_deadline: float) -> None:
+        self.settings, self.finder, self.gate, self.indexer = (
+            offline.settings,
+            offline.finder,
+            offline.gate,
+            offline.indexer,
+        )
+        self.fleet, self.long_results, self._first_index_deadline = fleet, long_results, first_index_deadline
+        section = self.settings.toolcrib
+        self._checks = ArgumentChecks(offline.index, offline.checker, section.limits.schema_check_ms)
+        self._confirmations = CallConfirmations(
+            self.settings,
+            offline.confirmations,
+            lambda session: self.finder.view(session, self.indexer.current()),
+        )
+        self._missing = MissingServers(self.settings)
+        self._login_requests = LoginRequests(self.settings, fleet)
+        self._notes = SearchNotes(self.settings, self.gate, fleet, self._missing)
+        self._reports = ToolReports(offline.events, self.gate, offline.learning)
+        self._reads_resources = section.gate.expose.resources != "off"
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -434,26 +427,26 @@ class ToolUseCases:
         """Return the definitions of the downstream tools that the session's ``tools/list`` shows."""
         if session.pass_through or self._may_list_unindexed():
             await self._first_listing(session)
-        catalog = self._parts.indexer.current()
+        catalog = self.indexer.current()
         self.gate.decide_pass_through(session, catalog)
         tools = self.gate.listed(session, catalog)
         if not tools:
             return []
-        section = self._parts.settings.toolcrib.tool_examples
+        section = self.settings.toolcrib.tool_examples
         view = self.finder.view(session, catalog)
         owners = self.gate.owners(session, catalog)
         return await anyio.to_thread.run_sync(view.listed, tools, section, owners)
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
-        catalog = self._parts.indexer.current()
+        catalog = self.indexer.current()
         tool = catalog.get(name)
         return self._checks.schema(tool) if tool and tool in self.gate.listed(session, catalog) else None
 
     def _may_list_unindexed(self) -> bool:
         """Whether tools of a server that is being listed for the first time could belong in the list."""
-        section = self._parts.settings.toolcrib
-        return bool(self._parts.fleet.awaited) and (
+        section = self.settings.toolcrib
+        return bool(self.fleet.awaited) and (
             self.gate.lists_everything
             or section.gate.pass_through_below > 0
             or bool(section.tool_search.always_loaded_patterns)
@@ -462,7 +455,7 @@ class ToolUseCases:
                 server.options.always_loaded_tools
                 or server.options.deferred_tools is not None
                 or server.options.default_loading_mode == "always"
-                for server in self._parts.settings.servers.values()
+                for server in self.settings.servers.values()
             )
         )
 
@@ -472,26 +465,26 @@ class ToolUseCases:
         Without ``servers`` for all of them, except those that did not answer at an earlier start; never for one of
         which the session's caller could be permitted nothing.
         """
-        fleet, permissions = self._parts.fleet, self.gate.permissions(session)
+        fleet, permissions = self.fleet, self.gate.permissions(session)
         wanted = [key for key in (fleet.awaited if servers is None else servers) if permissions.permits_some_of(key)]
-        with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
+        with anyio.move_on_after(self._first_index_deadline - anyio.current_time()):
             await fleet.first_listing(wanted)
 
     @property
     def is_ready(self) -> bool:
         """Whether answers no longer wait for servers that are being listed for the first time."""
-        return not self._parts.fleet.awaited or anyio.current_time() >= self._parts.first_index_deadline
+        return not self.fleet.awaited or anyio.current_time() >= self._first_index_deadline
 
     async def list_servers(self) -> dict[str, Status]:
         """List the tools of every server again, and return the result for each."""
-        return await self._parts.fleet.list_all()
+        return await self.fleet.list_all()
 
     async def survey(
         self, session: Session
     ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], Found[Tool]]]:
         """Return everything the session's caller may use, and a search over it that records no event."""
         await self._first_listing(session)
-        catalog = self._parts.indexer.current()
+        catalog = self.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         described = await anyio.to_thread.run_sync(self.finder.view(session, catalog).described, permitted.rows)
         search = partial(self.finder.searcher.search, catalog=catalog, permitted=permitted)
@@ -509,7 +502,7 @@ class ToolUseCases:
         began = time.perf_counter()
         refuse_blank(request)
         await self._likely_servers(session, request)
-        catalog = self._parts.indexer.current()
+        catalog = self.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
         answer = replace(found, note=self._notes.of(session, found, request.server, catalog))
         self._reports.searched(session, answer, catalog, began)
@@ -517,25 +510,23 @@ class ToolUseCases:
 
     async def _likely_servers(self, session: Session, request: SearchRequest) -> None:
         """List the servers that a query seems to mean before others, and wait for those never listed."""
-        fleet = self._parts.fleet
         if request.server is not None:
             await self._named_server(session, request.server)
-        elif fleet.listing_first:
+        elif self.fleet.listing_first:
             permissions = self.gate.permissions(session)
-            fleet.prefer([key for key in self._missing.meant(request.query) if permissions.permits_some_of(key)])
+            self.fleet.prefer([key for key in self._missing.meant(request.query) if permissions.permits_some_of(key)])
             await self._first_listing(session)
 
     async def _named_server(self, session: Session, key: str) -> None:
         """Wait for one server that was never listed; start it again if it has failed."""
-        fleet = self._parts.fleet
-        if key in fleet and self.gate.permissions(session).permits_some_of(key):
-            fleet.prefer([key])
+        if key in self.fleet and self.gate.permissions(session).permits_some_of(key):
+            self.fleet.prefer([key])
             await self._first_listing(session, [key])
-            await fleet.try_again(key)
+            await self.fleet.try_again(key)
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server's state if it matters to a caller; sleeping is normal."""
-        state = self._parts.fleet.status(tool.server).state
+        state = self.fleet.status(tool.server).state
         return state.value if state in _NOT_UP else None
 
     # -- call ------------------------------------------------------------------------------------
@@ -559,7 +550,7 @@ class ToolUseCases:
         try:
             return await self._run(request, name, arguments, decide, source="tool_call")
         except UnknownTool as error:
-            catalog = self._parts.indexer.current()
+            catalog = self.indexer.current()
             return failure(str(error) + await self.finder.near_names(request.session, name, catalog))
         except DownstreamError as error:
             if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open the URL in the error
@@ -602,9 +593,9 @@ class ToolUseCases:
             if not is_finite(fitting):
                 # They would be sent as null, which is another request.
                 raise Unavailable("", f"The arguments of {name} hold NaN or a number too large for JSON. Nothing ran.")
-            await self._parts.call_confirmations.require(request, tool, fitting)
+            await self._confirmations.require(request, tool, fitting)
             report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
-            downstream = self._parts.fleet.resolve(tool.server, session)
+            downstream = self.fleet.resolve(tool.server, session)
             downstream.calls.circuit.check()
             params = {key: request.params[key] for key in _FORWARDED if key in request.params}
             params |= {"name": tool.name, "arguments": fitting}
@@ -617,7 +608,7 @@ class ToolUseCases:
                     raise Outdated
                 if await session.activations.add(tool.public_name):
                     self._reports.activated(session, tool, source)
-                    if self.gate.grows_by(session, tool, self._parts.indexer.current()):
+                    if self.gate.grows_by(session, tool, self.indexer.current()):
                         await request.notify_tools_changed()
                 report.note_sent()
                 raw = await downstream.calls.run(call)
@@ -650,7 +641,7 @@ class ToolUseCases:
         if tool is None:
             if refusal := self._unavailable(session, name, forgiving=forgiving):
                 raise refusal
-            self._reports.refused(session, name, self._parts.indexer.current())
+            self._reports.refused(session, name, self.indexer.current())
             raise UnknownTool(name)
         return tool
 
@@ -659,8 +650,8 @@ class ToolUseCases:
 
         ``forgiving``: also if it is still being listed; for a direct call, the tool is unknown until then.
         """
-        clean = partial(self.gate.without_denied_names, session, catalog=self._parts.indexer.current())
-        now = self._parts.fleet.snapshot()
+        clean = partial(self.gate.without_denied_names, session, catalog=self.indexer.current())
+        now = self.fleet.snapshot()
         seen = now if forgiving else replace(now, arriving={})
         return self._missing.refusal(name, self.gate.permissions(session), seen, clean)
 
@@ -670,14 +661,14 @@ class ToolUseCases:
         A server of which the caller could be permitted nothing is ignored: a name with it is treated like any other.
         """
         permits = self.gate.permissions(session).permits_some_of
-        named = [key for key in self._parts.settings.servers if may_belong_to(name, key) and permits(key)]
+        named = [key for key in self.settings.servers if may_belong_to(name, key) and permits(key)]
         for key in named:
             await self._named_server(session, key)
         if forgiving and not named:
             await self._first_listing(session)
 
     def _find(self, session: Session, name: str, *, forgiving: bool) -> Tool | None:
-        catalog = self._parts.indexer.current()
+        catalog = self.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         if forgiving:
             return catalog.find(name, permitted)
@@ -691,7 +682,7 @@ class ToolUseCases:
             return tool
         tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
-            await self._parts.fleet.list_now(tool.server, downstream)
+            await self.fleet.list_now(tool.server, downstream)
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
             raise UnknownTool(tool.public_name)
@@ -712,7 +703,7 @@ class ToolUseCases:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
-        if misfits and (downstream := self._parts.fleet.resolve(tool.server, session)).status.state is not State.READY:
+        if misfits and (downstream := self.fleet.resolve(tool.server, session)).status.state is not State.READY:
             with downstream.open_call(request):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
@@ -723,6 +714,6 @@ class ToolUseCases:
 
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""
-        view = self.finder.view(session, self._parts.indexer.current())
+        view = self.finder.view(session, self.indexer.current())
         read = await anyio.to_thread.run_sync(view.described, [tool.row])
         return shape_text(*read[tool.row]) if tool.row in read else "Input schema: unknown, the tool is gone."

@@ -287,7 +287,7 @@ _NO_SEARCH = Origin()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PastSearch:
     """A search that a later call may say something about.
 
     ``told`` is its query without what the caller may not know; ``found`` are the public names of its hits, in order;
@@ -318,7 +318,7 @@ class SessionHistory:
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
     reported_active: frozenset[str] = frozenset()
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[PastSearch, ...] = ()
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
     def searched(self, names: Iterable[str]) -> int:

@@ -100,7 +100,7 @@ def http_app(serving: Serving, http: HttpSection, limits: LimitsSection, tokens:
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         async with manager.run():
             yield
-            serving.wire.changes.end_subscriptions()
+            serving.handler.changes.end_subscriptions()
 
     noticed = PresenceTracker(HeaderCheck(StreamableHTTPASGIApp(manager)), http.absence_s)
     capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)

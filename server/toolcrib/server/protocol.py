@@ -1,4 +1,4 @@
-"""What transports serve: the wire of the config currently in use."""
+"""What transports serve: the handler of requests under the config currently in use."""
 
 import logging
 import secrets
@@ -158,7 +158,7 @@ IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="too
 """The server information sent to clients."""
 
 
-class Wire:
+class RequestHandler:
     """Answers the requests of clients from one generation of the gateway.
 
     ``listing`` and ``instructions`` are what a client sees first. ``handshake_cache``, if set (on stdio), answers
@@ -209,7 +209,7 @@ class Wire:
             session: ((self._builtins.shown_to(session), tools), *rest) for session, (tools, *rest) in lists.items()
         }
 
-    def take_over(self, before: "Wire", lists: Mapping[Session, tuple[object, ...]]) -> None:
+    def take_over(self, before: "RequestHandler", lists: Mapping[Session, tuple[object, ...]]) -> None:
         """Serve the sessions under another config; notify those whose lists differ from ``lists``."""
         if before.handshake_cache:
             before.handshake_cache.retire()
@@ -390,13 +390,13 @@ def _with_object_content(result: JsonObject) -> JsonObject:
 
 
 class WireOwner(Protocol):
-    """Whoever replaces the wire when a reload puts another generation in use."""
+    """Whoever replaces the handler when a reload puts another generation in use."""
 
-    wire: Wire
+    handler: RequestHandler
 
 
 class CurrentServer:
-    """The SDK's server of the wire in use, with the transport's middleware in front.
+    """The SDK's server of the handler in use, with the transport's middleware in front.
 
     The SDK reads the middleware and the handler for each request, and the declaration for each connection; it caches
     none of them, so every attribute is looked up anew.
@@ -407,11 +407,11 @@ class CurrentServer:
 
     @property
     def middleware(self) -> list[ServerMiddleware[Any]]:
-        """The transport's middleware, then that of the wire in use."""
-        return [*self._front, *self._owner.wire.server.middleware]
+        """The transport's middleware, then that of the handler in use."""
+        return [*self._front, *self._owner.handler.server.middleware]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._owner.wire.server, name)
+        return getattr(self._owner.handler.server, name)
 
 
 # -- refusals ------------------------------------------------------------------------------------

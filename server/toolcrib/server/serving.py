@@ -17,7 +17,7 @@ from toolcrib.jsonrpc.sdk import ServerMiddleware
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.early import EarlyExchange
 from toolcrib.server.handshake_cache import open_handshake_cache
-from toolcrib.server.protocol import CurrentServer, Wire
+from toolcrib.server.protocol import CurrentServer, RequestHandler
 from toolcrib.server.sessions import Sessions, open_resumable
 from toolcrib.server.subscriptions import ResourceUpdates
 
@@ -27,11 +27,12 @@ _DRAIN_POLL_S = 0.05
 class Serving:
     """A gateway served to clients of one transport. Make one with :func:`open_server`.
 
-    ``wire`` answers requests from the generation in use; a request ends on the wire on which it began. Sessions and
-    subscriptions outlive wires, as connections do. ``on_change`` is called with each config that a reload puts in use.
+    ``handler`` answers requests from the generation in use; a request ends on the handler on which it began. Sessions
+    and subscriptions outlive handlers, as connections do. ``on_change`` is called with each config that a reload puts
+    in use.
     """
 
-    wire: Wire
+    handler: RequestHandler
 
     def __init__(self, gateway: Gateway, transport: str, profiles: ClientProfiles) -> None:
         self.gateway, self._transport, self._tasks = gateway, transport, gateway.tasks
@@ -42,7 +43,7 @@ class Serving:
 
     async def begin(self, profiles: ClientProfiles) -> None:
         """Serve the first generation, and from then on each one that a reload puts in use."""
-        self.wire = await self._tasks.start(self._own, self.gateway.generation, profiles)
+        self.handler = await self._tasks.start(self._own, self.gateway.generation, profiles)
         self._updates.use(self.gateway.offers, self.gateway.settings.toolcrib.limits.subscriptions)
         self.gateway.prepare_reload = self._prepare
 
@@ -52,7 +53,7 @@ class Serving:
 
     def serves_modern(self, params: Any) -> bool:
         """Return whether a request of the sessionless era with these params is served."""
-        return self.wire.serves_modern(params)
+        return self.handler.serves_modern(params)
 
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
@@ -65,39 +66,41 @@ class Serving:
     @asynccontextmanager
     async def handshakes_cached(self, early: EarlyExchange) -> AsyncGenerator[None]:
         """Store for the next start what the client of stdio is answered first, and verify what was replayed to it."""
-        wire = self.wire
+        handler = self.handler
         opening = open_handshake_cache(
-            self.gateway.generation, wire.instructions, wire.listing, early, self._take_back_tools
+            self.gateway.generation, handler.instructions, handler.listing, early, self._take_back_tools
         )
-        async with opening as wire.handshake_cache:
+        async with opening as handler.handshake_cache:
             yield
 
     def _take_back_tools(self) -> None:
-        self.wire.changes.take_back_tools()
+        self.handler.changes.take_back_tools()
 
     async def _prepare(self, generation: Generation) -> AbstractContextManager[None]:
         """Open what serves another generation, before anything has changed."""
         profiles = await anyio.to_thread.run_sync(ClientProfiles, generation.settings, self._transport)
-        wire = await self._tasks.start(self._own, generation, profiles)
-        return self._switching(generation, profiles, wire)
+        handler = await self._tasks.start(self._own, generation, profiles)
+        return self._switching(generation, profiles, handler)
 
     @contextmanager
-    def _switching(self, generation: Generation, profiles: ClientProfiles, wire: Wire) -> Generator[None]:
-        """Serve from another wire after the block, and notify the clients whose lists differ."""
-        settings, before, lists = generation.settings, self.wire, self.wire.lists()
+    def _switching(self, generation: Generation, profiles: ClientProfiles, handler: RequestHandler) -> Generator[None]:
+        """Serve from another handler after the block, and notify the clients whose lists differ."""
+        settings, before, lists = generation.settings, self.handler, self.handler.lists()
         yield
         self.sessions.change(settings, profiles)
         self._updates.use(generation.offers, settings.toolcrib.limits.subscriptions)
-        self.wire = wire
-        wire.take_over(before, lists)
+        self.handler = handler
+        handler.take_over(before, lists)
         self.on_change(settings)
 
-    async def _own(self, generation: Generation, profiles: ClientProfiles, *, task_status: TaskStatus[Wire]) -> None:
+    async def _own(
+        self, generation: Generation, profiles: ClientProfiles, *, task_status: TaskStatus[RequestHandler]
+    ) -> None:
         """Own what serves one generation, until another one has replaced it and its last request has ended."""
         limits = generation.settings.toolcrib.limits
         with generation.held():
             async with open_resumable(limits) as resumable:
-                wire = Wire(
+                handler = RequestHandler(
                     generation,
                     sessions=self.sessions,
                     profiles=profiles,
@@ -106,10 +109,10 @@ class Serving:
                     tasks=self._tasks,
                     changed=self.gateway.changed,
                 )
-                task_status.started(wire)
+                task_status.started(handler)
                 await generation.retired.wait()
                 with anyio.move_on_after(limits.call_max_s):
-                    while wire.under_way:
+                    while handler.under_way:
                         await anyio.sleep(_DRAIN_POLL_S)
 
 
