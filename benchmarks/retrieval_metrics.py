@@ -6,7 +6,7 @@ Knows rankings and what was right; never knows how anything is searched.
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from measuring import percentile
@@ -22,13 +22,15 @@ LEVELS = {"none": 0, "low": 1, "high": 2}
 class Answer:
     """What a search gave: ids, best first; how sure it says it is; and how long it took, if it measured that.
 
-    ``evidence`` is a number that is the greater the surer the search is, comparable between queries.
+    ``evidence`` is a number that is the greater the surer the search is, comparable between queries; ``signals`` are
+    what it was made of.
     """
 
     ids: tuple[str, ...]
     confidence: str | None = None
     evidence: float | None = None
     ms: float | None = None
+    signals: Mapping[str, float] | None = None
 
 
 Search = Callable[[str], "Answer | Sequence[str]"]
@@ -89,7 +91,7 @@ def ask(search: Search, text: str) -> Answer:
     ms = (time.perf_counter() - began) * 1000
     if not isinstance(given, Answer):
         return Answer(tuple(given), ms=ms)
-    return given if given.ms is not None else Answer(given.ids, given.confidence, given.evidence, ms)
+    return given if given.ms is not None else replace(given, ms=ms)
 
 
 def judged(query: Query, answer: Answer, *, any_counts: bool) -> Outcome:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ def _tools(
     def answer(query: str) -> Answer:
         given, ms = portal.call(search, query)
         found = ((hit.tool.server, hit.tool.name) for hit in given.hits)
-        return Answer(tuple(ids.get(one, one[1]) for one in found), given.confidence, evidence(given), ms)
+        return answered(tuple(ids.get(one, one[1]) for one in found), given, ms)
 
     first, _ = portal.call(search, WARMING)
     missing = sum(map(len, lists.values())) - first.total_deferred
@@ -186,7 +186,7 @@ def _skills(portal: BlockingPortal, library: SkillUseCases, count: int, began: f
 
     def answer(query: str) -> Answer:
         given, ms = portal.call(search, query)
-        return Answer(tuple(hit.skill.name for hit in given.hits), given.confidence, evidence(given), ms)
+        return answered(tuple(hit.skill.name for hit in given.hits), given, ms)
 
     portal.call(search, WARMING)
     index_s = time.perf_counter() - began
@@ -194,9 +194,12 @@ def _skills(portal: BlockingPortal, library: SkillUseCases, count: int, began: f
     return Opened(answer, hits, index_s, count - listed.total)
 
 
-def evidence(answer: Any) -> float | None:
-    """Return the number behind an answer's confidence, if it has one."""
-    return getattr(answer, "evidence", None)
+def answered(ids: tuple[str, ...], given: Any, ms: float) -> Answer:
+    """Return an answer with the evidence behind its confidence: of an older checkout, a number alone."""
+    evidence: Any = given.evidence
+    if isinstance(evidence, float):
+        return Answer(ids, given.confidence, evidence, ms)
+    return Answer(ids, given.confidence, evidence.strength, ms, asdict(evidence))
 
 
 def configured(folder: Path, servers: Sequence[str], section: Mapping[str, Any]) -> Settings:

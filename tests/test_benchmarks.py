@@ -50,6 +50,7 @@ NOTHING_TO_FIND = (
 """These bring their own tools."""
 QUALITY_BENCHMARKS = {
     "retrieval",
+    "confidence_fit",
     "retrieval_confidence",
     "retrieval_groups",
     "retrieval_halves",
@@ -215,6 +216,7 @@ def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_too
     [
         ("retrieval_halves", []),
         ("retrieval_confidence", []),
+        ("confidence_fit", []),
         ("retrieval_learning", []),
         ("retrieval_pools", ["--foreign", "20"]),
     ],

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from builders import (
 
 from toolcrib.base.model import SearchType
 from toolcrib.catalog.tool_search import SearchRequest
-from toolcrib.search.documents import confidence_of, strength_of
-from toolcrib.search.ranking import Evidence
+from toolcrib.search.confidence import CERTAINTY, MEANINGS, NO_EVIDENCE, Evidence, explained
+from toolcrib.search.documents import confidence_of
 
 Said = Callable[[dict[str, str], str], tuple[str, str | None, str | None]]
 """Tells confidence, note and the name of the first match."""
@@ -84,17 +85,42 @@ def test_confidence_does_not_depend_on_the_limit(world: World, ask):
         assert len({ask(world, query, limit=limit).confidence for limit in (1, 2, 8)}) == 1
 
 
-def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask):
+@pytest.mark.parametrize("more", ["level", "coverage", "gap", "length"])
+def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask, more: str):
     world.listed(ISSUES)
     matches = ask(world, "merge").matches
-    steps = [step / 4 for step in range(5)]
-    order = ("low", "high")
-    for level, coverage, gap in itertools.product(steps, repeat=3):
-        less, more = (
-            confidence_of(matches, strength_of(matches, Evidence(each, coverage, gap, words=1)))
-            for each in (level, min(level + 0.25, 1))
-        )
-        assert order.index(less) <= order.index(more)
+    order = [*reversed(MEANINGS)]
+    steps = [step / 4 for step in range(1, 5)]
+    for level, coverage, gap, length in itertools.product(steps, steps, steps, (1, 2, 4, 8)):
+        little = Evidence(level, coverage, gap, words=1, length=length)
+        much = replace(little, length=2 * length) if more == "length" else replace(little, **{more: 1.0})
+        assert little.strength <= much.strength <= 1
+        less, sure = (order.index(confidence_of(matches, each, 0.1)) for each in (little, much))
+        assert less <= sure
+
+
+def test_where_nothing_is_known_nothing_is_said_to_be_unlikely(world: World, ask):
+    world.listed(ISSUES)
+    matches = ask(world, "merge").matches
+    assert confidence_of(matches, NO_EVIDENCE, 0.1) == "low"
+    assert confidence_of(matches, Evidence(0.1, 0.1, 0.1, 1), 0.1) == "none"
+    assert confidence_of(matches, CERTAINTY, 0.1) == "high"
+
+
+def test_a_clause_that_is_judged_alone_makes_a_long_request_surer(world: World, ask):
+    world.listed(ISSUES)
+    clause = "merge a pull request"
+    rest = "Our crew meets on Tuesday and likes porridge with raisins."
+    assert ask(world, f"{rest} {clause}").strength > ask(world, f"{rest[:-1]} {clause}").strength
+
+
+def test_each_word_says_what_it_means():
+    assert [explained(word) for word in MEANINGS] == [
+        "confidence high: the first is right",
+        "confidence low: likely among these, look before you call",
+        "confidence none: none of these is likely",
+    ]
+    assert explained("low", "load").endswith("look before you load")
 
 
 class TestSeveralQueries:

@@ -10,9 +10,10 @@ from plain_texts import SAID, World, names, reasons
 
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import SearchType
+from toolcrib.search.confidence import Evidence
 from toolcrib.search.documents import Request
 from toolcrib.search.postings import Worded
-from toolcrib.search.ranking import Evidence, Ranked
+from toolcrib.search.ranking import Ranked
 from toolcrib.search.semantic import NEAREST, Model, Semantic, SharedModel, finite, fuse, state_of
 
 numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")

@@ -22,6 +22,7 @@ from toolcrib.catalog.views import FIELDS, CatalogView, CatalogViews
 from toolcrib.downstream.states import DOWN
 from toolcrib.policy.rules import Permissions
 from toolcrib.policy.sessions import Session
+from toolcrib.search.confidence import Confidence, Evidence
 from toolcrib.search.documents import CACHED_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.english import stem
@@ -33,8 +34,8 @@ from toolcrib.search.ranking import NO_LESSONS, Lessons
 _log = logging.getLogger(__name__)
 
 _NEAR_NAMES = 3
-_UNLIKELY = 0.55
-"""With a lower strength of the first hit, no hit is likely (ADR 43)."""
+_UNLIKELY = 0.09
+"""If the first hit is less likely than this to be right, no hit is likely (ADR 43)."""
 
 TieBreak = Callable[[Tool], tuple[int, int, int, str]]
 
@@ -239,10 +240,10 @@ class SearchAnswer:
     query: str
     effective: SearchType
     total_deferred: int
-    confidence: str
+    confidence: Confidence
     usage: str | None
     note: str | None
-    evidence: float
+    evidence: Evidence
 
 
 def search_json(answer: SearchAnswer) -> JsonObject:
@@ -424,7 +425,7 @@ class ToolFinder:
             confidence=found.confidence,
             usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.client_profile.follows),
             note=found.note,
-            evidence=found.strength,
+            evidence=found.evidence,
         )
 
     def reuse_index_of(self, before: "ToolFinder") -> None:

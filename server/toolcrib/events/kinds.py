@@ -48,7 +48,7 @@ class ToolSearchQuery(Event):
     search: int
     """Which search for tools of its session this is, from 1."""
     confidence: str
-    """`high`, `low` or `none`: how likely the hits contain the right tool."""
+    """`high`: the first hit is right; `low`: the right one is likely among the hits; `none`: none of them is likely."""
     hits: Sequence[str]
     """Public names of the hits, best first."""
 

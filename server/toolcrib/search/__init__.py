@@ -1,6 +1,7 @@
 """One ranking for tools and skills."""
 
 PUBLIC = (
+    "confidence",
     "disk_postings",
     "documents",
     "engine",

@@ -10,9 +10,10 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
 from toolcrib.base.patterns import PATTERN_MAX, Pattern, PatternError, compile_pattern
 from toolcrib.base.text import QUERY_MAX
+from toolcrib.search.confidence import Confidence, Evidence, word_for
 from toolcrib.search.postings import Does, Postings, Text, Version, Worded
 from toolcrib.search.query import Actions, Verbs
-from toolcrib.search.ranking import Evidence, Field, Lessons
+from toolcrib.search.ranking import Field, Lessons
 
 FULL_NAME, PREFIX, PART_OF_NAME, OTHER_TEXT = 0.95, 0.90, 0.85, 0.75
 """The score of a match (R51), by where the pattern matched."""
@@ -131,16 +132,6 @@ T_co = TypeVar("T_co", covariant=True)
 _UNIT = 10.0
 """The relevance that maps to a score of one half: about that of one rare word, so that scores spread well."""
 
-_COVERAGE_SHARE, _GAP_SHARE, _ACTION_SHARE = 0.5, 0.15, 0.5
-_STRONGEST = 2.0
-"""The strength of an exact name match: more than level, coverage and gap can add up to."""
-_LIKELY = 1.02
-"""Minimum strength of evidence for a likely match.
-
-Chosen on the tuned half of the repository's set, which includes requests about software that nothing there serves: of
-the results rated high, the first match is right in at least eight of ten (ADR 43).
-"""
-
 _WEAK_NOTES = {
     (SearchType.EXACT, "none"): "No {noun} has this name; search_type fts finds {noun}s by what they do.",
     (SearchType.REGEX, "none"): "No name, description or tag matches the pattern.",
@@ -153,9 +144,6 @@ _UNSURE = "The first fits best, but not surely: look before you use it."
 _MOST, _EQUAL_GAP = 0.5, 0.25
 """Below this share of matched words a note calls them few; below this gap two matches count as about equally good."""
 _BEGUN_NOTE = "The names of these {noun}s only begin like this."
-
-Confidence = Literal["high", "low", "none"]
-"""How likely the first match is the intended one: it is; it is likely among the matches; none of these is likely."""
 
 Reason = Literal["exact_path", "exact_name", "prefix", "text"]
 """Why a document was found: by its path or id, its name, a prefix of its name, or any other text (R171)."""
@@ -193,15 +181,20 @@ class Match(Generic[T_co]):
 class Found(Generic[T_co]):
     """Matches, best first, of ``count`` in all. A full-text search finds at most 50 per query, plus named documents.
 
-    ``strength`` is the strength of evidence for the first match, comparable between queries; ``confidence`` is derived
-    from it. ``note`` says why little or nothing was found.
+    ``evidence`` is that for the first match, of several queries the weakest; ``confidence`` is derived from it.
+    ``note`` says why little or nothing was found.
     """
 
     matches: tuple[Match[T_co], ...]
     count: int
     confidence: Confidence
-    strength: float
+    evidence: Evidence
     note: str | None
+
+    @property
+    def strength(self) -> float:
+        """Return the estimated likelihood that the first match is right, comparable between queries."""
+        return self.evidence.strength
 
     @property
     def truncated(self) -> bool:
@@ -218,43 +211,17 @@ def spread(relevances: Sequence[float]) -> list[float]:
     return [round((value - least) / (greatest - least), 2) for value in squeezed]
 
 
-def strength_of(matches: Sequence[Match[int]], evidence: Evidence) -> float:
-    """Return the strength of evidence for the first match, comparable between queries; 0 for none, most for a name."""
-    if not matches:
-        return 0.0
-    if matches[0].match_type is SearchType.EXACT:
-        return _STRONGEST
-    return _strength(evidence)
+def confidence_of(matches: Sequence[Match[int]], evidence: Evidence, unlikely: float = 0.0) -> Confidence:
+    """Return how likely the first match is the intended one: by where a pattern matched, else by the evidence for it.
 
-
-def is_sure(evidence: Evidence) -> bool:
-    """Return whether the evidence by words is strong enough to call the first match likely."""
-    return _strength(evidence) >= _LIKELY
-
-
-def _strength(evidence: Evidence) -> float:
-    known = evidence.level + _COVERAGE_SHARE * evidence.coverage + _GAP_SHARE * evidence.gap
-    return max(known - _ACTION_SHARE * (1 - evidence.agreed), 0.0)
-
-
-def confidence_of(matches: Sequence[Match[int]], strength: float, unlikely: float = 0.0) -> Confidence:
-    """Return how likely the first match is the intended one: by where a pattern matched, else by its strength.
-
-    With a strength below ``unlikely`` no match is likely; with a strength of 0 nothing is known. Scores are not used,
-    because the best of fifty bad matches has the score 1 too.
+    With a strength below ``unlikely`` no match is likely. Scores are not used, because the best of fifty bad matches
+    has the score 1 too.
     """
     if not matches:
         return "none"
     if matches[0].match_type is SearchType.REGEX:
         return "high" if matches[0].score > OTHER_TEXT else "low"
-    if 0 < strength < unlikely:
-        return "none"
-    return "high" if strength >= _LIKELY else "low"
-
-
-def common(confidences: Sequence[Confidence]) -> Confidence:
-    """Return the combined confidence that every one of several queries was answered."""
-    return confidences[0] if len(set(confidences)) == 1 else "low"
+    return word_for(evidence, unlikely)
 
 
 def unclear_note(queries: Sequence[str]) -> str:

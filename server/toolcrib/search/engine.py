@@ -7,16 +7,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, zip_longest
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, spelling_key
+from toolcrib.search.confidence import CERTAINTY, NO_EVIDENCE, Confidence, Evidence, common, is_sure
 from toolcrib.search.documents import (
     CACHED_MAX,
     RANKS,
-    Confidence,
     Documents,
     Found,
     Kind,
@@ -24,20 +25,17 @@ from toolcrib.search.documents import (
     PatternSearch,
     Request,
     Scope,
-    common,
     confidence_of,
     doubt,
-    is_sure,
     note,
     short_enough,
     spread,
-    strength_of,
     unclear_note,
 )
 from toolcrib.search.english import Synonyms, read_synonyms, stem
 from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
 from toolcrib.search.query import Verbs, may_be_foreign, read_verbs
-from toolcrib.search.ranking import CERTAINTY, NO_EVIDENCE, Evidence, FieldedBm25, Relevance, boosted
+from toolcrib.search.ranking import FieldedBm25, Relevance, boosted
 from toolcrib.search.semantic import NEAREST, Semantic
 from toolcrib.search.translation import Translations
 
@@ -90,7 +88,7 @@ class _Part:
     """The result for one query. ``matches`` have the numbers of documents."""
 
     matches: list[Match[int]]
-    strength: float
+    evidence: Evidence
     confidence: Confidence
     doubt: str
 
@@ -137,7 +135,7 @@ class Engine(Generic[T]):
             ),
             count=count,
             confidence=confidence,
-            strength=min(part.strength for part in parts),
+            evidence=min((part.evidence for part in parts), key=attrgetter("strength")),
             note=note(request, known, parts[0].doubt),
         )
 
@@ -196,10 +194,13 @@ class Engine(Generic[T]):
                 if _sorted(matches, scope)[0].document != best.document:
                     evidence = NO_EVIDENCE
         matches = _sorted(matches, scope)
-        strength = strength_of(matches, evidence)
-        confidence = confidence_of(matches, strength, self._kind.unlikely)
+        if not matches:
+            evidence = NO_EVIDENCE
+        elif matches[0].match_type is SearchType.EXACT:
+            evidence = CERTAINTY
+        confidence = confidence_of(matches, evidence, self._kind.unlikely)
         return _Part(
-            matches, strength, confidence, doubt(self._kind.noun, request.search_type, matches, confidence, evidence)
+            matches, evidence, confidence, doubt(self._kind.noun, request.search_type, matches, confidence, evidence)
         )
 
     def _by_pattern(self, pattern: str, enough: int, scope: Scope[T]) -> list[Match[int]]:

@@ -13,6 +13,7 @@ from operator import lt, mul
 from types import MappingProxyType
 
 from toolcrib.base.text import STOP_WORDS
+from toolcrib.search.confidence import NO_EVIDENCE, Evidence
 from toolcrib.search.english import Synonyms
 from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields
 from toolcrib.search.query import (
@@ -277,26 +278,6 @@ _WEIGHED_MIN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Evidence for the first match, each value from 0 to 1, regardless of how bad the others are.
-
-    ``level``: its relevance, relative to a word that only one document contains. ``coverage``: the share of the query
-    that it contains, weighted by rarity; a misspelt word counts in part. ``gap``: the distance to the second match.
-    ``words``: the largest unweighted share of the query's words that any of the matches contains. ``agreed``: its
-    factor for doing what is asked.
-    """
-
-    level: float
-    coverage: float
-    gap: float
-    words: float
-    agreed: float = 1.0
-
-
-NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0, 0), Evidence(1, 1, 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
 class Ranked:
     """The best documents as (number, relevance), relevance above 0, best first, and the evidence for the first."""
 
@@ -335,49 +316,45 @@ class Relevance:
 
     def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
         expanded = self._expansion.expand(query.terms)
-        requested = self._requested(query)
-        weighed, coverage = self._weighed(requested, expanded, among, count)
-        if not weighed:
+        whole = self._weighed(self._requested(query), expanded, among, count)
+        if not whole.relevances:
             return Ranked()
+        relevances, parts = whole.relevances, list[_Weighed]()
         if query.parts:
-            weighed = self._by_parts(weighed, query.parts)
-        matches = sorted(weighed.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
+            # Only documents found for the whole request are reranked, so this is cheap.
+            found = frozenset(relevances)
+            parts = [
+                self._weighed(self._requested(part), self._expansion.expand(part.terms), found, _WEIGHED_MIN)
+                for part in query.parts
+            ]
+            relevances = _by_parts(relevances, parts)
+        matches = sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
         (first, highest), second = matches[0], matches[1][1] if len(matches) > 1 else 0.0
-        covered = coverage.get(first, 0.0)
-        much = _HALF_LEVEL * self._reference_rarity(covered) * max(1.0, len(expanded.concepts) / _LONG_QUERY)
-        most = self._most_words(expanded, dict(matches))
-        agreed = agreement(requested, self._postings.action(first))
-        evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
+        agreeing = [replace(whole, relevances=relevances), *(each for each in parts if each.first == first)]
+        evidence = Evidence(
+            level=max(self._level(each, first) for each in agreeing),
+            coverage=max(each.coverage.get(first, 0.0) for each in agreeing),
+            gap=(highest - second) / highest,
+            words=self._most_words(expanded, dict(matches)),
+            length=sum(not each.is_framing for each in expanded.concepts) or len(expanded.concepts),
+        )
         return Ranked(tuple(matches), evidence)
 
-    def _by_parts(self, weighed: Mapping[int, float], parts: Sequence[Part]) -> Mapping[int, float]:
-        """Return relevances in which the best matches for each part of a long request get a bonus.
-
-        Only documents found for the whole request are reranked, so this is cheap.
-        """
-        among = frozenset(weighed)
-        shares: dict[int, float] = {}
-        firsts: list[int] = []
-        for part in parts:
-            found, _ = self._weighed(self._requested(part), self._expansion.expand(part.terms), among, _WEIGHED_MIN)
-            highest = max(found.values(), default=0.0)
-            firsts += leading(found, 1)
-            for number in leading(found, _OF_A_PART):
-                shares[number] = max(shares.get(number, 0.0), found[number] / highest)
-        most = max(weighed.values())
-        together = {number: value + _PART * most * shares.get(number, 0.0) for number, value in weighed.items()}
-        least = sorted(together.values())[-min(len(parts), len(together))]
-        return together | {number: max(together[number], least) for number in firsts}
+    def _level(self, weighed: "_Weighed", number: int) -> float:
+        """Return the relevance of a document, relative to a word that only one document contains."""
+        relevance = weighed.relevances[number]
+        rare = self._reference_rarity(weighed.coverage.get(number, 0.0))
+        return relevance / (relevance + _HALF_LEVEL * rare * max(1.0, weighed.words / _LONG_QUERY))
 
     def _weighed(
         self, requested: RequestedAction, expanded: ExpandedQuery, among: Collection[int] | None, count: int
-    ) -> tuple[Mapping[int, float], Mapping[int, float]]:
-        """Return the relevance of the best documents, and the share of the query that each contains."""
+    ) -> "_Weighed":
+        """Return the relevance of the best documents."""
         scores = self._postings.scores(expanded.weights, among, expanded.synonyms)
         # More than requested: coverage may raise one from further down, and the limit must not change any score.
         best = leading(scores, max(count, _WEIGHED_MIN))
         if not best:
-            return {}, {}
+            return _Weighed({}, {}, len(expanded.concepts))
         coverage = self._coverage(expanded, best)
         # Hundreds of documents have a few distinct actions between them.
         agreed: dict[Actions, float] = {}
@@ -388,7 +365,7 @@ class Relevance:
                 agreed[performed] = agreement(requested, performed)
             met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(expanded, number))
             weighed[number] = score * met * agreed[performed]
-        return weighed, coverage
+        return _Weighed(weighed, coverage, len(expanded.concepts))
 
     def _requested(self, asked: Part) -> RequestedAction:
         """Return the action that a request of one part, or one part, asks for; of several parts each has its own."""
@@ -433,6 +410,34 @@ class Relevance:
                 whole += rarity
                 met += rarity * expanded.name_weights.get(stem, 0)
         return met / whole if met else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """The relevance of the best documents for a request of this many ``words``, and how much of it each contains."""
+
+    relevances: Mapping[int, float]
+    coverage: Mapping[int, float]
+    words: int
+
+    @property
+    def first(self) -> int | None:
+        """The best document."""
+        return next(iter(leading(self.relevances, 1)), None)
+
+
+def _by_parts(relevances: Mapping[int, float], parts: Sequence[_Weighed]) -> Mapping[int, float]:
+    """Return relevances in which the best matches for each part of a long request get a bonus."""
+    shares: dict[int, float] = {}
+    for part in parts:
+        highest = max(part.relevances.values(), default=0.0)
+        for number in leading(part.relevances, _OF_A_PART):
+            shares[number] = max(shares.get(number, 0.0), part.relevances[number] / highest)
+    most = max(relevances.values())
+    together = {number: value + _PART * most * shares.get(number, 0.0) for number, value in relevances.items()}
+    least = sorted(together.values())[-min(len(parts), len(together))]
+    firsts = [part.first for part in parts if part.first is not None]
+    return together | {number: max(together[number], least) for number in firsts}
 
 
 def _is_searchable(stem: str) -> bool:

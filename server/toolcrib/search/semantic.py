@@ -11,8 +11,9 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import query_terms
+from toolcrib.search.confidence import NO_EVIDENCE
 from toolcrib.search.documents import CACHED_MAX, Documents
-from toolcrib.search.ranking import NO_EVIDENCE, Ranked
+from toolcrib.search.ranking import Ranked
 from toolcrib.search.static_model import ModelNotInstalled
 
 _log = logging.getLogger(__name__)

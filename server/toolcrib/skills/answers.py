@@ -9,7 +9,8 @@ from typing import Literal, TypeVar
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.search.documents import Confidence, Reason
+from toolcrib.search.confidence import Confidence, Evidence
+from toolcrib.search.documents import Reason
 from toolcrib.skills.formats.fields import stated
 
 Format = Literal["raw", "injection"]
@@ -72,7 +73,7 @@ class SearchAnswer:
     truncated: bool
     confidence: Confidence
     note: str | None
-    evidence: float
+    evidence: Evidence
 
     @property
     def as_json(self) -> JsonObject:

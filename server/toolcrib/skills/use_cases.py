@@ -336,7 +336,7 @@ class SkillUseCases:
             truncated=found.truncated,
             confidence=found.confidence,
             note=found.note,
-            evidence=found.strength,
+            evidence=found.evidence,
         )
 
     def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:

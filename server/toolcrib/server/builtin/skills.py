@@ -13,6 +13,7 @@ from toolcrib.config.settings import has_scoped_tools
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
+from toolcrib.search.confidence import explained
 from toolcrib.server.builtin.tool import (
     ALWAYS_LOAD,
     CONFIDENCE,
@@ -128,7 +129,7 @@ def _search_text(answer: SearchAnswer) -> str:
     """Return the answer as lines: the hits, what to do with them, and why there are no more."""
     head = (
         f"{len(answer.hits)} of {answer.count} skills for {json.dumps(answer.query, ensure_ascii=False)} "
-        f"({answer.effective.value}, confidence {answer.confidence})"
+        f"({answer.effective.value}, {explained(answer.confidence, 'load')})"
     )
     found = [f"- {hit.name} ({hit.skill.source}) [{hit.score:.2f} {hit.reason}] {hit.trigger}" for hit in answer.hits]
     next_step = "Load one with skill_get." if answer.hits else ""

@@ -11,6 +11,7 @@ from toolcrib.base.model import JsonObject, ScopeMode, SearchType, SkillOrigin, 
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
+from toolcrib.search.confidence import MEANINGS
 from toolcrib.skills.use_cases import SkillUseCases
 
 TEXT: JsonObject = {"type": "string"}
@@ -19,7 +20,7 @@ COUNT: JsonObject = {"type": "integer"}
 FLAG: JsonObject = {"type": "boolean"}
 SCORE: JsonObject = {"type": "number", "minimum": 0, "maximum": 1}
 SEARCH_TYPE: JsonObject = {"type": "string", "enum": ["fts", "regex", "exact"]}
-CONFIDENCE: JsonObject = {"type": "string", "enum": ["high", "low", "none"]}
+CONFIDENCE: JsonObject = {"type": "string", "enum": list(MEANINGS)}
 TASK_TYPE: JsonObject = {"type": "string", "enum": [kind.value for kind in TaskType]}
 ORIGIN: JsonObject = {"type": "string", "enum": [origin.value for origin in SkillOrigin]}
 SCOPE: JsonObject = {"type": "string", "enum": list(get_args(ScopeMode))}

@@ -17,6 +17,7 @@ from toolcrib.gateway.results import LongResults
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
+from toolcrib.search.confidence import explained
 from toolcrib.server.builtin.tool import (
     ALWAYS_LOAD,
     CONFIDENCE,
@@ -153,17 +154,10 @@ class SearchTools(BuiltinTool[SearchArguments]):
         return Answer("\n".join(lines), {**search_json(answer), "offers": [each.as_json for each in offers]})
 
 
-_CONFIDENCE = {
-    "high": "the first is right",
-    "low": "likely among these, look before you call",
-    "none": "none of these is likely",
-}
-
-
 def answer_text(answer: SearchAnswer) -> str:
     """Return the answer as lines: the matches, how to call them, why there are no more. Self-contained for a model."""
     count = "1 tool" if len(answer.hits) == 1 else f"{len(answer.hits)} tools"
-    confidence = f", confidence {answer.confidence}: {_CONFIDENCE[answer.confidence]}." if answer.hits else "."
+    confidence = f", {explained(answer.confidence)}." if answer.hits else "."
     head = count + confidence
     return "\n".join([head, *map(_found_text, answer.hits), *filter(None, (answer.usage, answer.note))])
 
