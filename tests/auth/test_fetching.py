@@ -51,8 +51,8 @@ def site() -> Iterator[str]:
 
 
 async def fetched(url: str, *, allows_private: bool = True) -> httpx2.Response:
-    async with open_fetcher(allows_private=allows_private) as fetcher:
-        return await fetcher.fetch(httpx2.Request("GET", url))
+    async with open_fetcher(allows_private=allows_private) as fetch:
+        return await fetch(httpx2.Request("GET", url))
 
 
 async def refusal(url: str, *, allows_private: bool = True) -> str:

@@ -105,10 +105,10 @@ async def test_no_address_of_a_private_network_is_connected_to(record_property, 
     chosen = random.Random(7).sample(every, min(count("addresses"), len(every)))
     said = list[str]()
     with sink() as (port, come):
-        async with open_fetcher(allows_private=False) as fetcher:
+        async with open_fetcher(allows_private=False) as fetch:
             for url in (each.replace("{port}", str(port)) for each in chosen):
                 with pytest.raises((LoginFailed, httpx2.InvalidURL)) as refused:
-                    await fetcher.fetch(httpx2.Request("GET", url))
+                    await fetch(httpx2.Request("GET", url))
                 said.append(str(refused.value))
     record_property("count", len(chosen))
     record_property("worst", f"{len(come)} connections to {len(chosen)} addresses")

@@ -6,7 +6,7 @@ Each connection goes to the address that was checked, so DNS rebinding gains not
 
 import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from urllib.parse import SplitResult, urlsplit
@@ -115,28 +115,8 @@ _ADDRESSES_TRIED = 4
 _SHOWN_MAX = 200
 
 
-class Fetcher:
-    """Fetches permitted URLs. Create it with :func:`open_fetcher`."""
-
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self._client = client
-
-    async def fetch(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the complete response to a request; a redirect is returned with the request to follow it.
-
-        Raises:
-            LoginFailed: the URL is refused, or gave no usable response; the text names it.
-
-        """
-        shown = _shown(request.url)
-        request.headers["accept-encoding"] = "identity"  # a small compressed body may expand to a huge one
-        try:
-            with anyio.fail_after(FETCH_S):
-                return await self._client.send(request, follow_redirects=False)
-        except TimeoutError:
-            raise LoginFailed(f"{shown} did not answer within {FETCH_S:g} s") from None
-        except (httpx2.TransportError, httpx2.StreamError, httpx2.InvalidURL) as error:
-            raise LoginFailed(f"{shown} cannot be reached: {str(error) or type(error).__name__}") from None
+Fetch = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+"""Returns the complete response to a request, if its URL is permitted; see :func:`open_fetcher`."""
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
@@ -181,12 +161,28 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 
 @asynccontextmanager
-async def open_fetcher(*, allows_private: bool) -> AsyncGenerator[Fetcher]:
-    """Open a fetcher; ``allows_private``: the server it fetches for is in a private network itself."""
+async def open_fetcher(*, allows_private: bool) -> AsyncGenerator[Fetch]:
+    """Open what fetches permitted URLs; ``allows_private``: the server it fetches for is in a private network itself.
+
+    A redirect is returned with the request to follow it. A call raises LoginFailed where the URL is refused, or gave
+    no usable response; the text names it.
+    """
     # In a thread, because it loads the system's certificates.
     client = await anyio.to_thread.run_sync(_client, allows_private)
+
+    async def fetch(request: httpx2.Request) -> httpx2.Response:
+        shown = _shown(request.url)
+        request.headers["accept-encoding"] = "identity"  # a small compressed body may expand to a huge one
+        try:
+            with anyio.fail_after(FETCH_S):
+                return await client.send(request, follow_redirects=False)
+        except TimeoutError:
+            raise LoginFailed(f"{shown} did not answer within {FETCH_S:g} s") from None
+        except (httpx2.TransportError, httpx2.StreamError, httpx2.InvalidURL) as error:
+            raise LoginFailed(f"{shown} cannot be reached: {str(error) or type(error).__name__}") from None
+
     async with client:
-        yield Fetcher(client)
+        yield fetch
 
 
 def _client(allows_private: bool) -> httpx2.AsyncClient:  # noqa: FBT001 - called by position, through a thread

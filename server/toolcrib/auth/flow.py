@@ -248,7 +248,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
         wanted = replace(wanted, status=status).asking_for((*wanted.scope.split(), *prompt.scope.split()))
     async with (
         listening(*ports) as listener,
-        open_fetcher(allows_private=await is_in_private_network(server_address(server), challenge.peer)) as fetcher,
+        open_fetcher(allows_private=await is_in_private_network(server_address(server), challenge.peer)) as fetch,
     ):
         prompted = _PromptedLogin(listener, prompt)
         provider = person_provider(
@@ -260,7 +260,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
             scope=prompt.scope,
         )
         try:
-            grant: Grant | ToolcribError = await Run(provider, fetcher, registers=True).authorize(wanted)
+            grant: Grant | ToolcribError = await Run(provider, fetch, registers=True).authorize(wanted)
         except ToolcribError as error:  # an error from inside the listener would be wrapped in a group
             grant = error
     if isinstance(grant, ToolcribError):

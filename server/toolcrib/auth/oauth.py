@@ -26,7 +26,7 @@ from pydantic import AnyUrl, ValidationError
 
 from toolcrib import __version__
 from toolcrib.auth.challenges import Challenge
-from toolcrib.auth.fetching import Fetcher, is_in_private_network, open_fetcher, origin_of
+from toolcrib.auth.fetching import Fetch, is_in_private_network, open_fetcher, origin_of
 from toolcrib.auth.store import LoginEntry
 from toolcrib.base.errors import LoginFailed, LoginRefused
 from toolcrib.base.json_values import as_object
@@ -289,7 +289,7 @@ def _algorithm(private_key: str) -> str:
             raise LoginFailed("private_key is of an unsupported type")
 
 
-async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -> bool:
+async def revoked(server: ServerSettings, entry: LoginEntry, fetch: Fetch) -> bool:
     """Revoke a stored login; return False if there is none, or the authorization server has no revocation.
 
     Raises:
@@ -302,7 +302,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     context = renewing_provider(server, entry, login.record.issuer).context
     context.client_info = await OAuthStorage(server, entry, renews=False).get_client_info()
     try:
-        context.oauth_metadata = await _server_metadata(server, login.record.issuer, fetcher)
+        context.oauth_metadata = await _server_metadata(server, login.record.issuer, fetch)
     except (OAuthFlowError, ValidationError):
         raise LoginFailed("the authorization server has changed") from None
     metadata = context.oauth_metadata
@@ -316,16 +316,16 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
             data = {"token": token, "token_type_hint": kind, "client_id": context.client_info.client_id}
             data, headers = context.prepare_token_auth(data, {})
             request = httpx2.Request("POST", str(metadata.revocation_endpoint), data=data, headers=headers)
-            response = await fetcher.fetch(request)
+            response = await fetch(request)
             if response.status_code != HTTPStatus.OK:
                 raise LoginFailed(f"{request.url.host} refused (HTTP {response.status_code})")
     return True
 
 
-async def _server_metadata(server: ServerSettings, issuer: str, fetcher: Fetcher) -> OAuthMetadata | None:
+async def _server_metadata(server: ServerSettings, issuer: str, fetch: Fetch) -> OAuthMetadata | None:
     """Return the metadata of an issuer, discovered as before any login."""
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server_address(server)):
-        goes_on, metadata = await handle_auth_metadata_response(await fetcher.fetch(create_oauth_metadata_request(url)))
+        goes_on, metadata = await handle_auth_metadata_response(await fetch(create_oauth_metadata_request(url)))
         if metadata:
             validate_metadata_issuer(metadata, issuer)
         if metadata or not goes_on:
@@ -357,8 +357,8 @@ class Grant:
 class Run:
     """One run. ``registers``: the client may register itself with the authorization server."""
 
-    def __init__(self, provider: OAuthClientProvider, fetcher: Fetcher, *, registers: bool) -> None:
-        self._provider, self._fetcher, self._registers = provider, fetcher, registers
+    def __init__(self, provider: OAuthClientProvider, fetch: Fetch, *, registers: bool) -> None:
+        self._provider, self._get, self._registers = provider, fetch, registers
         self._last: httpx2.Response | None = None
         self._account = ""
 
@@ -410,7 +410,7 @@ class Run:
             require_known_endpoints(self._provider.context)
         # A failure without a response must not be blamed on the one before.
         self._last = None
-        response = self._last = await self._fetcher.fetch(request)
+        response = self._last = await self._get(request)
         if _asks_for_token(request):
             self._account = _account(_json(response))
             if response.status_code >= HTTPStatus.BAD_REQUEST:
@@ -503,8 +503,8 @@ async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challeng
         issuer = (await entry.read()).record.issuer
         provider = renewing_provider(server, entry, issuer)
     allows_private = await is_in_private_network(server_address(server), challenge.peer)
-    async with open_fetcher(allows_private=allows_private) as fetcher:
-        run = Run(provider, fetcher, registers=False)
+    async with open_fetcher(allows_private=allows_private) as fetch:
+        run = Run(provider, fetch, registers=False)
         try:
             with anyio.fail_after(PREPARING_S):
                 grant = await run.authorize(challenge.asking_for(auth.scopes))

@@ -245,8 +245,8 @@ async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bo
     try:
         challenge, _is_wanted = await request_challenge(server)
         is_private = await is_in_private_network(server_address(server), challenge.peer)
-        async with open_fetcher(allows_private=is_private) as fetcher:
-            is_revoked = await revoked(server, entry, fetcher)
+        async with open_fetcher(allows_private=is_private) as fetch:
+            is_revoked = await revoked(server, entry, fetch)
     except ToolcribError as error:
         why = str(error)
     return await entry.forget(), is_revoked, why
