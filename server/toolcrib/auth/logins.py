@@ -40,7 +40,7 @@ class Logins:
         return bearer
 
     async def has_changed(self, server: ServerSettings) -> bool:
-        """Return whether the stored login has changed since its last use: somebody may have logged in."""
+        """Return whether the stored login has changed since its last use: a person may have logged in."""
         bearer = self._bearers.get(server.key)
         try:
             return bearer is not None and await bearer.entry.has_changed()

@@ -90,11 +90,11 @@ class OAuthStorage:
         if not tokens.access_token:
             raise LoginFailed("the authorization server gave an empty token")
         if self._renews and (before := (await self._entry.read()).tokens):
-            kept = {
+            completed = {
                 "refresh_token": tokens.refresh_token or before.refresh_token,
                 "scope": tokens.scope or before.scope,
             }
-            tokens = tokens.model_copy(update=kept)
+            tokens = tokens.model_copy(update=completed)
         await self._entry.set_tokens(tokens, self._registration)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -126,7 +126,7 @@ class _ByPerson(OAuthClientProvider):
 class _ByRefresh(OAuthClientProvider):
     """Renews a login, after discovering metadata as before any login.
 
-    ``issuer`` is who issued it, empty if unknown: the refresh token is sent to nobody else.
+    ``issuer`` is who issued it, empty if unknown: the refresh token is sent to no other server.
     """
 
     issuer = ""
@@ -198,7 +198,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
         SignedJWTParameters,
     )
 
-    auth, url, kept = auth_of(server), server_address(server), OAuthStorage(server, entry, renews=False)
+    auth, url, storage = auth_of(server), server_address(server), OAuthStorage(server, entry, renews=False)
     scope = " ".join(auth.scopes) or None
     assert auth.client_id is not None
     with warnings.catch_warnings():
@@ -207,15 +207,15 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
         if auth.private_key is None:
             assert auth.client_secret is not None
             return ClientCredentialsOAuthProvider(
-                url, kept, auth.client_id, auth.client_secret, scope=scope, issuer=auth.issuer
+                url, storage, auth.client_id, auth.client_secret, scope=scope, issuer=auth.issuer
             )
         algorithm = _algorithm(auth.private_key)
-        jwt.encode({}, auth.private_key, algorithm)  # once here, where nobody waits for its imports
+        jwt.encode({}, auth.private_key, algorithm)  # once here, in a thread, because it imports modules
         signing = SignedJWTParameters(
             issuer=auth.client_id, subject=auth.client_id, signing_key=auth.private_key, signing_algorithm=algorithm
         )
         return PrivateKeyJWTOAuthProvider(
-            url, kept, auth.client_id, signing.create_assertion_provider(), scope=scope, issuer=auth.issuer
+            url, storage, auth.client_id, signing.create_assertion_provider(), scope=scope, issuer=auth.issuer
         )
 
 

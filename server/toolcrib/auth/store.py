@@ -60,7 +60,7 @@ class LockedFile:
 
         """
         try:
-            # Without waiting: opening a pipe that somebody put here would block.
+            # Without waiting: if another program put a pipe here, opening it would block.
             descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
         except FileNotFoundError:
             return None

@@ -132,8 +132,8 @@ class Refused:
 class Ingest:
     """One downstream's whole list, ready for the index.
 
-    ``denied`` are digests of the bare names of its tools that nobody may use; ``withheld`` are those of their names
-    that no glob of the policy tells.
+    ``denied`` are digests of the bare names of its tools that are denied to everyone; ``withheld`` are those of their
+    names that no glob of the policy tells.
     """
 
     server: str

@@ -96,6 +96,7 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
     from toolcrib.skills.use_cases import approval_of
 
     tools = skill_use_cases.dependencies.indexer.current().spelled(name)
+    # A yes is to one definition: once the fingerprint differs, the person is asked again (ADR 36).
     if len(tools) == 1:
         return Approval(principal, "tool", tools[0].public_name, tools[0].fingerprint)
     visible, _cleaner = skill_use_cases.visible(session)

@@ -46,7 +46,7 @@ _RAW_ARGUMENTS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_opti
 def build(wanted: str = "") -> typer.Typer:
     """Return the command line with the command or group ``wanted``; with all of them where there is none of that name.
 
-    The modules of the others are not even loaded: somebody waits for the one.
+    The modules of the others are not loaded, as a person waits for the one.
     """
     app = typer.Typer(
         name="toolcrib",

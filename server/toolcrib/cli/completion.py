@@ -18,6 +18,7 @@ def server_names(context: typer.Context, incomplete: str) -> list[str]:
     try:
         servers = load_settings(context.params.get("config")).servers
     except ToolcribError:
+        # A shell would print an error into the line that the person is typing.
         return []
     return [key for key in servers if key.startswith(incomplete)]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import ServerSettings, Settings
 
 _CHECK_MS = 1000
-"""Time for checking one example; nobody waits for anything else meanwhile."""
+"""Time for checking one example: more than while serving, where calls wait for it."""
 
 commands = typer.Typer(help="Check and show the configuration.", no_args_is_help=True)
 
@@ -142,5 +142,6 @@ def server_json(server: "ServerSettings") -> JsonObject:
     return {
         "type": "sse" if target.sse else "http",
         "url": target.public_url,
+        # That a header is there may explain a failure; most values are tokens.
         "headers": dict.fromkeys(target.headers, MASK),
     }

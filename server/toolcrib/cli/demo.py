@@ -74,6 +74,7 @@ async def _walk_through(folder: Path) -> None:
 
 async def _make_repository(path: Path) -> Path:
     """Make a repository with one commit for the git server to look at."""
+    # A machine may have no identity configured, and git commits nothing without one.
     identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.com"]
     commit = [*identity, "commit", "-q", "--allow-empty", "-m", "The first commit of the demo"]
     for arguments in (["init", "-q", str(path)], ["-C", str(path), *commit]):
@@ -111,6 +112,7 @@ async def _client(config: Path) -> AsyncGenerator[Client]:
 
 
 async def _show_list(client: Client, heading: str) -> list[str]:
+    # Past the SDK's cache, which may lack tools that were activated since.
     names = [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
     print(heading)
     print("   tools/list -> " + ", ".join(names))

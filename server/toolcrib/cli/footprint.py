@@ -1,6 +1,6 @@
-"""What toolcrib keeps on disk for a person: a folder for each config, and what in it is ours.
+"""Finds and removes what toolcrib has stored on disk for a person: a folder for each config, and the files in it.
 
-Files are told apart by their names alone, and only those with names of ours are removed.
+A file is ours by its name alone, and no other is removed.
 """
 
 import os
@@ -28,7 +28,7 @@ from toolcrib.server.early import FOLDER as GREETINGS
 from toolcrib.storage.files import private_directory
 
 IDLE_S = 30 * 24 * 3600.0
-"""The cache of a config that is gone is kept so long after it was last written."""
+"""How long after its last write the cache of a config that is gone is removed, in seconds."""
 
 NOTE = "config"
 """The file in a cache folder that says whose it is: the path of the config."""
@@ -70,7 +70,7 @@ def _note(folder: Path, config: Path) -> None:
 
 
 def sweep(root: Path, now: float) -> list[Path]:
-    """Remove the caches in ``root`` whose configs are gone and that nobody has written to lately; return them.
+    """Remove the caches in ``root`` whose configs are gone and that were not written to lately; return them.
 
     A folder is taken for such a cache only where it has the name that the config noted in it gives it. Files in it that
     are not ours stay, and the folder with them.
@@ -124,7 +124,7 @@ def remove(files: Iterable[Path], root: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FolderContents:
-    """What lies in a directory of toolcrib's: files of ours, and others, which are somebody's."""
+    """The files in a directory of toolcrib's: ``own`` are ours, ``others`` belong to the person."""
 
     root: Path
     own: tuple[Path, ...]
@@ -132,7 +132,7 @@ class FolderContents:
 
 
 def all_folders(settings: Settings | None, environ: Mapping[str, str]) -> list[FolderContents]:
-    """Return what is kept for a person, directory by directory, and where one config has it elsewhere.
+    """Return the contents of each directory of a person's, those that one config names elsewhere included.
 
     Raises:
         OSError: a directory is there and cannot be read.

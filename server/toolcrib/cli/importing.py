@@ -46,7 +46,7 @@ DirectOption = Annotated[
 ]
 
 Logins = Mapping[str, JsonObject | None]
-"""The public facts of logins, by the key of each server that takes one; None where nobody is logged in."""
+"""The public facts of logins, by the key of each server that takes one; None where there is no login."""
 
 VARIABLES_FILE = "toolcrib.env"
 """The file beside a config that secrets are moved to, as lines for a shell."""

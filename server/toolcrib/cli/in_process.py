@@ -69,7 +69,9 @@ def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dic
 
     from toolcrib.config.launching import refuse_nested
 
+    # A server that runs this would be started by it again, and so on.
     refuse_nested(os.environ)
+    # A server that waits for its turn would be called slow.
     at_once = settings.toolcrib.limits.model_copy(update={"parallel_starts": max(1, len(settings.servers))})
     settings = replace(settings, toolcrib=settings.toolcrib.model_copy(update={"limits": at_once}))
     with line.below_the_log():
@@ -140,10 +142,8 @@ def with_tools(
 ) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
-    What is waited for meanwhile is told on ``line``.
-
-    Only servers that were never listed are started by themselves, ``server`` alone where it is named; the others when
-    they are called.
+    ``line`` shows what it waits for meanwhile. Servers that were never listed are started, of these only ``server`` if
+    it is given; the others when they are called.
 
     Raises:
         ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
@@ -231,7 +231,7 @@ def _raised(answer: _Answer | ToolcribError) -> _Answer:
 
 
 def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
-    """Return what a client of which nothing is known is told and shown first, as far as tools are known; none starts.
+    """Return the instructions and the definitions that an unknown client gets first, by the index; starts no server.
 
     Raises:
         StoreError: an index cannot be read.

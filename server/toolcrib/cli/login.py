@@ -132,7 +132,7 @@ def _print_outcome(shown: "JsonObject") -> None:
 
 
 class _Typed:
-    """The lines that a person types, for a whole command: a thread reads them that nobody waits for.
+    """The lines that a person types, for a whole command, read by a thread that may outlive it.
 
     A read of a terminal cannot be cancelled, and would take the line that is meant for the next one.
     """

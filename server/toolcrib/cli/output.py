@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
 
 def print_text(text: str, *, error: bool = False) -> None:
     """Print for a person, on stderr if it is an ``error``; nothing in ``text`` can steer the terminal."""
+    # Names, descriptions and errors come from servers, and could contain escape sequences.
     print(sanitize(text), file=sys.stderr if error else sys.stdout)
 
 
@@ -122,6 +123,7 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without aski
 
 def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
     """Return whether something is to be done: the person has said so, or says so now; a program is not asked."""
+    # A pipe is never asked: what it contains is not meant as an answer.
     return yes or (not as_json and sys.stdin.isatty() and typer.confirm(question, default=True))
 
 

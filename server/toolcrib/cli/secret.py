@@ -33,11 +33,11 @@ def set_secret(name: NameArgument, as_json: JsonOption = False) -> None:
 @commands.command("list")
 def names(as_json: JsonOption = False) -> None:
     """List the stored secrets and how a config refers to each; never their values."""
-    kept = _store().names()
+    stored = _store().names()
     text = "No secret is stored. `toolcrib secret set NAME` stores one."
-    if kept:
-        text = table(("name", "in the config"), [(each.name, each.reference) for each in kept])
-    print_answer({"secrets": [_given_json(each) for each in kept]}, text, as_json=as_json)
+    if stored:
+        text = table(("name", "in the config"), [(each.name, each.reference) for each in stored])
+    print_answer({"secrets": [_given_json(each) for each in stored]}, text, as_json=as_json)
 
 
 @commands.command()

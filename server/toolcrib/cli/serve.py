@@ -49,8 +49,9 @@ class _Window:
     seen: int = 0
 
 
+# A client of HTTP can cause a log record a request before it is known who it is.
 class LogRate(logging.Filter):
-    """Lets five records of a kind through in ten seconds; the next one says how many it left out. ``now``: seconds."""
+    """Passes five records of a kind in ten seconds; the next one says how many were left out. ``now``: seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ _Stamp = tuple[int, int, int] | None
 
 
 class Reloads:
-    """Wishes to read the config again; those that come while that is done are one more."""
+    """Requests to reload the config; those that arrive during a reload cause one more."""
 
     def __init__(self) -> None:
         self._wanted = anyio.Event()
@@ -142,12 +143,14 @@ def main(argv: list[str], begun: EarlyExchange | None = None) -> int:
     code = EXIT_OK
     try:
         refuse_nested(os.environ)
-        # One for all configs that this process reads: what has come up must not be told under the next one either.
+        # One for all configs that this process reads: a secret that came up under one is masked under the next one too.
         read = partial(_read, options, dict(os.environ), Path.cwd(), Learned())
         settings = read()
+        # Which secrets to mask is known only now; nothing before quotes a value of the config.
         handler.setFormatter(_Redacting(handler.formatter, settings.redactor.redact))
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
+        # Events are JSON: among lines of text, no program could read them.
         mirror = _mirror if options.log_format == "json" else None
         run = partial(_Run, settings, read, options.transport, Runtime(mirror=mirror), begun or EarlyExchange())
         anyio.run(_serve, run)
@@ -157,7 +160,7 @@ def main(argv: list[str], begun: EarlyExchange | None = None) -> int:
         code = _complain(errors, EXIT_REFUSED)
     except* StoreError as errors:
         code = _complain(errors, EXIT_FAILED)
-    except* KeyboardInterrupt:  # before there was somebody to take the signal
+    except* KeyboardInterrupt:  # before the signal was taken over
         code = EXIT_INTERRUPTED
     return code
 
@@ -239,6 +242,7 @@ class _Run:
         opening = open_server(self.settings, self.transport, runtime)
         async with opening as serving, anyio.create_task_group() as tasks:
             tasks.start_soon(self.reloads.carry_out, serving, self.read)
+            # In the background: other configs' caches must not delay the first answer.
             tasks.start_soon(to_thread.run_sync, sweep_daily, self.settings, os.environ, runtime.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
@@ -255,6 +259,7 @@ class _Run:
 async def _serve(run: Callable[[anyio.Event, Reloads], _Run]) -> None:
     async with anyio.create_task_group() as tasks:
         own = run(anyio.Event(), Reloads())
+        # Before anything is opened: a signal during the start has to close it in order, too.
         await tasks.start(_take_signals, own)
         await (_serve_stdio if own.transport == "stdio" else _serve_http)(own)
         tasks.cancel_scope.cancel()
@@ -279,7 +284,7 @@ async def _serve_stdio(run: _Run) -> None:
 
 
 def _waiting_text(settings: Settings) -> str:
-    """Return what a person is told who has started this by hand, at a terminal."""
+    """Return a hint for a person who has started this by hand, at a terminal."""
     count = len(settings.servers)
     return (
         f"toolcrib: serving {count} server{'' if count == 1 else 's'} on stdio, waiting for an MCP client on stdin. "
@@ -330,7 +335,7 @@ def _log_to_stderr(level: str, *, as_json: bool) -> logging.Handler:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("toolcrib").setLevel(level.upper())
     if level != "debug":
-        # What befalls a server is told in a sentence by us; the SDK prints a traceback for it.
+        # We log a sentence about what happened to a server; the SDK logs a traceback of it.
         for name in ("client", "mcp.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     return handler

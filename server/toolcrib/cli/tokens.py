@@ -208,6 +208,7 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
 
 
 def _bar(part: int, most: int) -> str:
+    # A share that is not zero is visible, however small.
     filled = 0 if most == 0 else max(1, round(_BAR * part / most)) if part else 0
     return "█" * filled + " " * (_BAR - filled)
 

@@ -46,6 +46,7 @@ def search(
     """Find tools in the index, as tool_search does it for an agent; starts no server."""
     from toolcrib.catalog.tool_search import SearchRequest, search_json
 
+    # An agent has these in its list already, a person has not.
     request = SearchRequest(query, kind, limit, include_always=True, server=server)
     detail: Literal["signature", "schema"] = "schema" if schema else "signature"
 
@@ -184,6 +185,7 @@ def _hit_text(hit: "FoundTool") -> str:
 def _result_text(result: JsonObject) -> str:
     """Return a tool's result as text: what is none is named by its kind."""
     blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
+    # Servers should repeat structured content as text (2025-06-18, "Structured Content"); not all do.
     if not blocks and "structuredContent" in result:
         blocks = [json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)]
     return "\n".join(blocks)

@@ -72,7 +72,7 @@ class _Selection:
 
     @cached_property
     def stems(self) -> list[str] | None:
-        """What the word may be kept as: its stem, or itself where it is one; None where every word is meant."""
+        """The forms in which the word may be stored: its stem, or itself if it is one; None selects every word."""
         from toolcrib.base.text import words
         from toolcrib.search.english import stem
 
@@ -83,9 +83,9 @@ def _forget(offline: "Offline", selection: _Selection) -> int:
     """Forget what is selected, all of it or nothing; return how many lessons that was."""
     from toolcrib.policy.state import LessonFilter
 
-    kept = offline.state.vocabularies
-    learners = None if selection.principal is None else list(selection.learners(kept.all()))
-    return kept.forget(LessonFilter(learners, selection.stems, selection.tool))
+    vocabularies = offline.state.vocabularies
+    learners = None if selection.principal is None else list(selection.learners(vocabularies.all()))
+    return vocabularies.forget(LessonFilter(learners, selection.stems, selection.tool))
 
 
 def _lessons(offline: "Offline", selection: _Selection) -> "Iterator[JsonObject]":
@@ -109,7 +109,7 @@ def _lessons(offline: "Offline", selection: _Selection) -> "Iterator[JsonObject]
 
 
 def _names(offline: "Offline", learner: "Caller | None") -> set[str]:
-    """Return the public names of what somebody may use now; of what all share, of what there is."""
+    """Return the public names of the tools that a learner may use now; None learns for all, so every tool counts."""
     from toolcrib.policy.sessions import RunActivations, Session
 
     catalog = offline.indexer.current()

@@ -19,7 +19,7 @@ _FIRST_S = 1.0
 
 _TICK_S = 0.2
 _LINE_S = 10.0
-"""How often a line is written where nobody sees one change."""
+"""How often a line is written where it cannot change in place, as in a file."""
 
 _NAMED_MAX = 3
 

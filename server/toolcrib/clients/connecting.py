@@ -172,7 +172,7 @@ def plan_disconnection(client: Client, user: UserEnvironment) -> DisconnectionPl
     with _changing(file):
         original = read_original(file)
         before = read_original(Path(record.backup)).content if record is not None and record.backup else None
-    # Byte for byte only where nobody has written since: other changes of the person stay.
+    # Byte for byte only if the file has not changed since: other changes of the person stay.
     is_ours = record is not None and digest(original.content or b"") == record.after
     is_restored = is_ours and record is not None and (record.backup is None or before is not None)
     content = before if is_restored else _without_toolcrib(client, original, record)
@@ -440,11 +440,11 @@ class Records:
         self._folder = user_data_root(environ) / CONNECTIONS
 
     def load(self, client: str) -> Record | None:
-        """Return the record of a client; None where it was not connected, or nothing can be made of what was kept."""
+        """Return the record of a client; None where it was not connected, or the record is damaged."""
         try:
             # A damaged record counts as none: the entry is then removed by an edit, not by restoring a copy.
-            kept = as_object(json.loads(self._path(client).read_text(encoding="utf-8")))
-            return _record(kept)
+            stored = as_object(json.loads(self._path(client).read_text(encoding="utf-8")))
+            return _record(stored)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -482,14 +482,14 @@ class Records:
         return self._folder / f"{client}.json"
 
 
-def _record(kept: JsonObject) -> Record:
-    removed = (as_object(each) for each in as_list(kept.get("removed")))
+def _record(stored: JsonObject) -> Record:
+    removed = (as_object(each) for each in as_list(stored.get("removed")))
     return Record(
-        client=str(kept["client"]),
-        file=str(kept["file"]),
-        place=tuple(cast("list[str]", kept["place"])),
-        after=str(kept["after"]),
-        backup=None if kept["backup"] is None else str(kept["backup"]),
-        previous=kept.get("previous"),
+        client=str(stored["client"]),
+        file=str(stored["file"]),
+        place=tuple(cast("list[str]", stored["place"])),
+        after=str(stored["after"]),
+        backup=None if stored["backup"] is None else str(stored["backup"]),
+        previous=stored.get("previous"),
         removed=tuple(Removed(tuple(cast("list[str]", each["place"])), each["value"]) for each in removed),
     )

@@ -86,7 +86,7 @@ def _by_tool(key: str, value: Mapping[str, Any]) -> Denials:
 
 
 def _may(value: Any) -> bool | None:
-    """Return whether a value lets a tool be used; None where that cannot be told."""
+    """Return whether a value lets a tool be used; None where its meaning is unknown."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -164,7 +164,7 @@ def _after(glob: str, beginning: str) -> Iterator[str]:
 
 
 def denied_servers(document: Mapping[str, Any], names: Iterable[str]) -> set[str]:
-    """Return which of the named servers a client is told never to use, by lists beside them."""
+    """Return which of the named servers lists beside them forbid a client to use."""
     mcp, every = as_object(document.get("mcp")), set(names)
     gone = {*_texts(mcp.get("excluded")), *_texts(document.get("excludeMCPServers"))}
     for only in (mcp.get("allowed"), document.get("allowMCPServers")):

@@ -142,7 +142,7 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells one server from another: how it is reached, and the secrets that make it somebody's account.
+    """What distinguishes servers: how one is reached, and the secrets that identify its account.
 
     ``secrets`` are those that are written out, by where they stand; ``shape`` is the same where a variable stands for
     one. Whether an entry is switched off does not count.
@@ -158,7 +158,7 @@ class Identity:
 
 
 def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
-    """Return what tells the server of an entry of ``mcpServers`` from another.
+    """Return what distinguishes the server of an entry of ``mcpServers`` from others.
 
     ``inlined`` texts are secrets wherever they stand. What ``secrets_in`` takes for a secret is one here too, so that
     an entry from which they were moved is still the same server.

@@ -23,7 +23,7 @@ class Base(StrEnum):
     APP = "app"
     """As ``CONFIG``, but ``~/Library/Application Support`` on macOS and ``%APPDATA%`` on Windows."""
     PROJECT = "project"
-    """The working directory: what lies there may come from somebody else."""
+    """The working directory: its files may come from another person."""
 
 
 class Syntax(StrEnum):
@@ -51,7 +51,7 @@ _STRICT = ConfigDict(extra="forbid")
 class ClientFile:
     """A file that a client reads: its path below a base; ``variable`` names another directory in its stead.
 
-    ``is_old``: it is where servers were kept once, and nothing new is written into it.
+    ``is_old``: earlier versions of the client stored servers there; nothing new is written into it.
     """
 
     __pydantic_config__ = _STRICT

@@ -68,7 +68,7 @@ def find_files(user: UserEnvironment, clients: Sequence[Client] = (), *, project
 
 
 def project_files(user: UserEnvironment) -> list[Path]:
-    """Return the files of clients in the working directory, which nobody has looked into."""
+    """Return the files of clients in the working directory, unread."""
     places = (user.locate(file) for client in client_table().clients for file in client.files if file.is_project)
     return [path for path in dict.fromkeys(places) if is_there(path)]
 
@@ -105,7 +105,7 @@ def _project_of(path: Path) -> Path:
 
 def _by_words(document: JsonObject) -> Client:
     """Return the client that writes such a file, as far as its keys tell; else one that may be any."""
-    # In order: VS Code's settings may have "mcp" too, which is told apart below.
+    # In order: VS Code's settings may have "mcp" too, which is handled below.
     words = {
         "mcp_servers": "codex",
         "context_servers": "zed",

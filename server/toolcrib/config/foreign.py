@@ -160,9 +160,9 @@ def find_bridge(entry: JsonObject) -> Bridge | None:
     url, options = rest[place], list(_options([*rest[:place], *rest[place + 1 :]]))
     transports = [value for name, value in options if name == "--transport"]
     headers = dict(_headers(options, as_object(entry.get("env"))))
-    kept = {key: value for key, value in entry.items() if key not in ("args", "command", "cwd", "env", "type")}
+    others = {key: value for key, value in entry.items() if key not in ("args", "command", "cwd", "env", "type")}
     is_sse = _is_sse(url, transports)
-    direct = {**({"type": "sse"} if is_sse else {}), "url": url, **({"headers": headers} if headers else {}), **kept}
+    direct = {**({"type": "sse"} if is_sse else {}), "url": url, **({"headers": headers} if headers else {}), **others}
     return Bridge(url, direct, tuple(dict.fromkeys(name for name, _ in options if name not in _NEEDLESS)))
 
 

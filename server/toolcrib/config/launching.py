@@ -89,7 +89,7 @@ def find_program(target: StdioTarget) -> str | None:
     """Return what to start for a server, as it is written or with its folder; None where there is no such program.
 
     What the search path does not have is looked for beside toolcrib's own Python: servers that were installed with it,
-    as those of the extra ``demo``, are found though nobody has activated its environment.
+    as those of the extra ``demo``, are found even if its environment is not activated.
     """
     return target.command if is_program(target.command, target) else _beside_toolcrib(target.command)
 

@@ -275,7 +275,7 @@ def keep_fixed_keys(before: Settings, after: Settings) -> tuple[Settings, tuple[
         if _at(section, key) != value:
             fixed.append(key)
             section = _with(section, key.split("."), value)
-    # Whether callers are told apart at all was settled when the transport was opened; who they are was not.
+    # The transport was opened with tokens or without; which tokens there are may change.
     if bool(section.http.tokens) != bool(before.toolcrib.http.tokens):
         fixed.append("http.tokens")
         section = _with(section, ["http", "tokens"], before.toolcrib.http.tokens)

@@ -59,7 +59,7 @@ class AuthSection(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Refuse what nobody could log in with."""
+        """Refuse combinations of keys with which no login is possible."""
         if self.type == "client_credentials" and not (self.client_id and (self.client_secret or self.private_key)):
             raise _wrong("client_credentials needs client_id, and client_secret or private_key")
         if self.private_key and (self.type != "client_credentials" or self.client_secret):
@@ -289,7 +289,7 @@ ExposePaths = Annotated[
     Literal["auto", "never", "always"],
     BeforeValidator(_as_word, json_schema_input_type=Literal["auto", "never", "always"] | bool),
 ]
-"""To whom paths of this machine are told; older files have true or false."""
+"""Who is shown paths of this machine; older files have true or false."""
 
 
 class SkillsDirectoryConfig(Section):

@@ -108,7 +108,7 @@ class ServerReader:
         yield from filter(self._is_secret, (*_private_values(entry, variables), *_auth_secrets(options)))
 
     def _is_secret(self, value: str) -> bool:
-        """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
+        """Whether to mask ``value``: long enough, no number, and no value that every server inherits anyway."""
         # HOME or USER masked would make paths in answers unreadable.
         known = (self.environ.get(name) for name in safe_names())
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known

@@ -134,7 +134,7 @@ class HttpTarget:
 
     @property
     def has_own_token(self) -> bool:
-        """Whether the config says what proves who is asking, so that nobody is to log in."""
+        """Whether the config has the credentials, so that no login is used."""
         return any(name.lower() == "authorization" for name in self.headers)
 
 

@@ -33,7 +33,7 @@ class MissingSecret(Exception):
 
 
 def no_keyring(_name: str) -> str | None:
-    """Refuse: nobody has given a keyring."""
+    """Refuse: no keyring was given."""
     raise StoreError("there is no keyring here")
 
 

@@ -65,6 +65,7 @@ class Batches:
         self._lines.append(line)
         if len(self._lines) > WAITING_MAX:
             self.flush()
+        # Asked first, as setting an event takes its lock, and most lines follow another one.
         elif not self._is_wanted.is_set():
             self._is_wanted.set()
             self._start()
@@ -72,6 +73,7 @@ class Batches:
     def flush(self) -> None:
         """Write everything added so far."""
         with self._writing:
+            # Formatted under the lock too: lines are written in the order in which they were added.
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
                 self._write([f"{line()}\n".encode() for line in lines])
@@ -85,7 +87,9 @@ class Batches:
     def _run(self) -> None:
         while not self._is_closing.is_set():
             self._is_wanted.wait()
+            # Waits for more lines, but not past the closing of the log.
             self._is_closing.wait(BATCH_S)
+            # Cleared before the flush: a line that is added during it wakes the thread again.
             self._is_wanted.clear()
             self.flush()
 
@@ -141,6 +145,7 @@ class EventFile:
         fd = self._fd if self._fd is not None else self._open()
         batch = bytearray()
         for line in lines:
+            # A line longer than the limit gets a file of its own, whole.
             if self._size + len(batch) and self._size + len(batch) + len(line) > self._max_bytes:
                 self._size += os.write(fd, batch)
                 batch.clear()
@@ -205,6 +210,7 @@ class EventLog:
         record = {
             "ts": timestamp(now),
             "event": event.name,
+            # The client names itself in it.
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
             **{name: self._cleaned(getattr(event, name)) for name in _fields_of(type(event))},
@@ -238,6 +244,7 @@ def _fields_of(kind: type[Event]) -> tuple[str, ...]:
 def timestamp(now: float) -> str:
     """Return a time as ISO 8601, in UTC, with milliseconds."""
     second, part = divmod(now, 1)
+    # Rounding could give 1000 milliseconds.
     return f"{_second(second)}.{min(round(part * 1_000_000) // 1000, 999):03}Z"
 
 

@@ -172,6 +172,7 @@ def recorded(file: Path) -> Iterator[JsonObject]:
     for each in (_before(file), file):
         if not each.is_file():
             continue
+        # A process that was killed may have left half a character.
         with each.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 event = _event(line)
@@ -203,6 +204,7 @@ def _until_replaced(file: Path, lines: BinaryIO, pause: Callable[[float], None])
     while True:
         is_last_look = not _is_at(file, lines)  # checked first: nothing is appended after that
         while chunk := lines.read(_CHUNK):
+            # The last line may still be in the middle of being written.
             *whole, rest = (rest + chunk).split(b"\n")
             yield from filter(None, (_event(line.decode("utf-8", "replace")) for line in whole))
         if is_last_look:

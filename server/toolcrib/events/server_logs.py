@@ -30,7 +30,7 @@ class _Second:
     """The second of a server's last line: how many of its lines are stored, and how many dropped."""
 
     at: int = 0
-    kept: int = 0
+    stored: int = 0
     left_out: int = 0
 
 
@@ -46,11 +46,11 @@ class ServerLogs:
         now = self._clock()
         second = self._seconds.setdefault(server, _Second())
         if second.at != int(now):
-            left_out, second.at, second.kept, second.left_out = second.left_out, int(now), 0, 0
+            left_out, second.at, second.stored, second.left_out = second.left_out, int(now), 0, 0
             if left_out:
                 self._add(partial(_written, server, now, f"({left_out} more lines in a second were not kept)"))
-        second.kept += 1
-        if second.kept > LINES_PER_SECOND:
+        second.stored += 1
+        if second.stored > LINES_PER_SECOND:
             second.left_out += 1
         else:
             self._add(partial(_written, server, now, line))
@@ -91,14 +91,15 @@ def last_lines(cache_dir: Path, server: str, count: int) -> list[str]:
 
     """
     path = _path(cache_dir, server)
-    kept = deque[str](maxlen=count)
+    last = deque[str](maxlen=count)
     for file in (path.with_name(f"{path.name}.1"), path):
         if file.is_file():
-            kept.extend(file.read_text(encoding="utf-8", errors="replace").splitlines())
-    return list(kept)
+            last.extend(file.read_text(encoding="utf-8", errors="replace").splitlines())
+    return list(last)
 
 
 def _written(server: str, now: float, line: str) -> str:
+    # A server must not write a line in the name of another one.
     return f"{server}{_MARK}{timestamp(now)} {line.replace(_MARK, '')}"
 
 

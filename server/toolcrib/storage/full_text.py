@@ -83,7 +83,7 @@ class FullText:
     @cached_property
     def _statements(self) -> tuple[str, ...]:
         table = self.table
-        # Everything that a search by other programs may need is kept, such as detail = full (ADR 11).
+        # With everything that a search by other programs may need, such as detail = full (ADR 11).
         create = (
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}_fts USING fts5({', '.join(self.columns)}, "
             f"content = '{self.content}', content_rowid = '{self.key}', tokenize = 'porter unicode61', detail = full)"

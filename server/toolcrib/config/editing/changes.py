@@ -36,7 +36,7 @@ Change = SetMember | RemoveMember
 
 
 def apply_changes(text: str, file: Path, changes: Sequence[Change]) -> str:
-    """Return ``text`` of ``file`` with the changes made, its comments, order and formatting kept.
+    """Return ``text`` of ``file`` with the changes made; its comments, order and formatting stay.
 
     Raises:
         EditRefused: it is not understood, or an edit would have come to something else than it ought to.
@@ -125,9 +125,9 @@ def removal(document: JsonObject, name: str) -> list[Change]:
     policy = as_object(section.get("policy"))
     for key in ("allow", "deny"):
         globs = as_list(policy.get(key))
-        kept = [glob for glob in globs if not str(glob).startswith(f"{exact_glob(name)}.")]
-        if kept != globs:
-            changes.append(SetMember(("toolcrib", "policy", key), kept))
+        others = [glob for glob in globs if not str(glob).startswith(f"{exact_glob(name)}.")]
+        if others != globs:
+            changes.append(SetMember(("toolcrib", "policy", key), others))
     return changes
 
 

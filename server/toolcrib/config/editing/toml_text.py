@@ -22,26 +22,26 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     if not isinstance(value, dict):
         raise EditRefused("can only be given whole tables")
     newline = "\r\n" if "\r\n" in text else "\n"
-    kept = remove_member(text, path)
-    gap = "" if not kept.strip() else newline if kept.endswith("\n") else newline * 2
-    return kept + gap + "".join(line + newline for line in _table(path, cast("dict[str, Any]", value)))
+    rest = remove_member(text, path)
+    gap = "" if not rest.strip() else newline if rest.endswith("\n") else newline * 2
+    return rest + gap + "".join(line + newline for line in _table(path, cast("dict[str, Any]", value)))
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
     """Return ``text`` without the table at ``path`` and those below it; as it is where there is none."""
-    kept: list[str] = []
+    rest: list[str] = []
     inside: list[str] | None = None
     for line in text.splitlines(keepends=True):
         names = _names_in(line)
         if names is not None:
-            kept += _comments_after(inside or [])
+            rest += _comments_after(inside or [])
             inside = [] if names[: len(path)] == list(path) else None
-        (kept if inside is None else inside).append(line)
+        (rest if inside is None else inside).append(line)
     if inside is not None:
         # The blank line in front of the last table goes with it.
-        kept = kept[:-1] if len(kept) > 1 and not kept[-1].strip() else kept
-        kept += _comments_after(inside)
-    return "".join(kept)
+        rest = rest[:-1] if len(rest) > 1 and not rest[-1].strip() else rest
+        rest += _comments_after(inside)
+    return "".join(rest)
 
 
 def _comments_after(lines: Sequence[str]) -> Sequence[str]:
