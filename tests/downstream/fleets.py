@@ -23,11 +23,12 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import DownstreamDependencies
+from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
 from toolcrib.policy.requests import OWN_REQUEST, Progress, Request
+from toolcrib.policy.sessions import Caller, NoActivations, Session
 
 JsonObject = dict[str, Any]
 TEST_S = 50
@@ -39,13 +40,17 @@ LATE_S = 10
 """By how much a busy machine may miss a deadline; what a deadline ends would take longer."""
 
 
+MODERN_SESSION = Session("modern", Caller(), NoActivations(), growing=False, is_modern=True)
+
+
 @dataclass
 class Watched:
     """A running fleet. ``lists`` are the tool names of each listing with its era; ``states`` every change of state.
 
-    A ``listing_error`` is what taking in a list fails with.
+    A ``listing_error`` is what taking in a list fails with. Servers are used on the connections of ``session``.
     """
 
+    session: Session = OWN_REQUEST.session
     fleet: Fleet = field(init=False)
     lists: list[tuple[str, list[str], Era]] = field(default_factory=list)
     states: list[tuple[str, Status]] = field(default_factory=list)
@@ -67,6 +72,10 @@ class Watched:
         latest = {key: status.state for key, status in self.states}
         self.starting_most = max(self.starting_most, list(latest.values()).count(State.STARTING))
 
+    def server(self, key: str) -> Downstream:
+        """Return a server on the connection of the session."""
+        return self.fleet.resolve(key, self.session)
+
     def states_of(self, key: str = "fake") -> list[str]:
         """Return the states that a server went through."""
         return [status.state.value for one, status in self.states if one == key]
@@ -79,7 +88,7 @@ class Watched:
         self, key: str, name: str, arguments: JsonObject | None = None, on_progress: Progress | None = None
     ) -> JsonObject:
         """Call a tool, as the server lists it now, and return the raw result."""
-        await self.fleet[key].connection()
+        await self.server(key).connection()
         return await self.send(key, name, {"arguments": arguments or {}}, on_progress=on_progress)
 
     async def send(
@@ -92,9 +101,9 @@ class Watched:
         on_progress: Progress | None = None,
     ) -> JsonObject:
         """Send a call with further params, decided by the list as it is now unless a fingerprint is given."""
-        server = self.fleet[key]
+        server = self.server(key)
         decided_by = server.live.get(name, "") if fingerprint is None else fingerprint
-        request = Request(OWN_REQUEST.session, on_progress=on_progress)
+        request = Request(self.session, on_progress=on_progress)
         with server.open_call(
             request, "tools/call", {"name": name, **params}, target=name, fingerprint=decided_by
         ) as call:
@@ -122,7 +131,7 @@ class Watched:
 
     async def is_in(self, state: State, key: str = "fake") -> None:
         """Wait until a server is in a state."""
-        await until(lambda: self.fleet[key].status.state is state)
+        await until(lambda: self.server(key).status.state is state)
 
 
 async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
@@ -134,11 +143,15 @@ async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> 
 
 @asynccontextmanager
 async def fleet_of(
-    *servers: ServerSettings, eras: Mapping[str, Era] | None = None, jitter: float = 0.0, **limits: Any
+    *servers: ServerSettings,
+    eras: Mapping[str, Era] | None = None,
+    session: Session = OWN_REQUEST.session,
+    jitter: float = 0.0,
+    **limits: Any,
 ) -> AsyncGenerator[Watched]:
     """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
     bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
-    watched = Watched()
+    watched = Watched(session)
     dependencies = DownstreamDependencies(
         bounds,
         open_streams,

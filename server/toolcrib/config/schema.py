@@ -544,7 +544,7 @@ class ServerSection(Section):
     description: Str = ""
     """What the server is for."""
     protocol: Literal["auto", "legacy", "modern"] = "auto"
-    """The revisions of MCP to speak with it."""
+    """The revisions of MCP to speak with it; `auto`: those in which it can ask the client that calls it."""
     default_loading_mode: LoadingMode | None = None
     """Overrides `tool_search.default_loading_mode` for its tools."""
     always_loaded_tools: Strings = ()

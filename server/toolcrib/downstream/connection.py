@@ -544,10 +544,13 @@ async def _negotiate(connection: Connection, eras: Sequence[Era]) -> None:
     try:
         await connection.session.initialize()
     except MCPError as error:
-        if error.code != types.UNSUPPORTED_PROTOCOL_VERSION or "modern" not in eras:
+        lost = connection.closed.is_set() or is_closed(error) or is_undelivered(error)
+        if lost or wants_login(error) or "modern" not in eras:
             raise
-        # It has become modern since, or took so long to start that it took the late probe for the opening.
-        await connection.session.discover()
+        try:
+            await connection.session.discover()
+        except (MCPError, ValueError, RuntimeError):
+            raise error from None
 
 
 async def _is_modern(connection: Connection, *, may_be_legacy: bool) -> bool:

@@ -33,13 +33,15 @@ def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> Json
 class Scope:
     """Whose connection it is: one session's, else one principal's, else everybody's.
 
-    ``capabilities`` are those declared to the server at the handshake, as JSON.
+    ``capabilities`` are those declared to the server at the handshake, as JSON. ``prefers`` is the era in which a
+    server that speaks both is connected.
     """
 
     tenant: str = ""
     principal: str = ""
     session: str = ""
     capabilities: str = ""
+    prefers: Literal["legacy", "modern"] = "legacy"
 
     @property
     def declared(self) -> JsonObject:
@@ -63,18 +65,24 @@ class Isolation:
     one_principal: bool = True
 
     def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
-        """Return whose connection to a server a session uses.
+        """Return whose connection to a server a session uses, and in which era it is opened if the server speaks both.
 
-        In 2026-07-28 nothing is declared at the handshake: each request says what its client can do.
+        ``era`` is "modern" if the server speaks only that one. Then nothing is declared at a handshake: each request
+        says what its client can do. A server that speaks both can ask a client of the handshake era only in that era,
+        and a modern client in either (ADR 28): a process that several clients share is opened in the handshake era.
         """
         whose = self._whose(server, session)
-        declared = self._declared(server, whose, session) if era != "modern" and session.capabilities else {}
-        return Scope(*whose, compact(declared) if declared else "") if declared or any(whose) else SHARED
+        if era == "modern" or not (session.capabilities or session.is_modern):
+            return Scope(*whose) if any(whose) else SHARED
+        declared = self._declared(server, whose, session)
+        is_modern = session.is_modern and (self.one_client or _asks_within_requests(server))
+        scope = Scope(*whose, compact(declared) if declared else "", "modern" if is_modern else "legacy")
+        return SHARED if scope == SHARED else scope
 
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""
         is_one_caller = self.one_principal or bool(whose[1])
-        comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
+        comes_with_request = _asks_within_requests(server)
         is_one_client = self.one_client or bool(whose[2])
         return relayable(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
 
@@ -98,3 +106,8 @@ class Isolation:
         """Return what holds where the config leaves it open: principals that share a process could share its state."""
         is_process = isinstance(server.target, StdioTarget)
         return "principal" if is_process and not self.one_principal else "shared"
+
+
+def _asks_within_requests(server: ServerSettings) -> bool:
+    """Return whether a server's questions come with the answer to a request, over streamable HTTP."""
+    return isinstance(server.target, HttpTarget) and not server.target.sse

@@ -272,10 +272,10 @@ class Downstream:
                     self._tasks.start_soon(self.subscriptions.revive)
 
     def _eras(self) -> Sequence[Era]:
-        """Return the eras to try: the configured one, or both, beginning with the one that was spoken last."""
+        """Return the eras to try: the configured one, or both, beginning with the one in which all can be asked."""
         if self.settings.options.protocol != "auto":
             return (self.settings.options.protocol,)
-        return ("legacy", "modern") if self._list.era == "legacy" else ("modern", "legacy")
+        return ("legacy", "modern") if self.scope.prefers == "legacy" else ("modern", "legacy")
 
     async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
         """Connect, list, serve, and release; every wait except that for the end of the connection has a deadline."""

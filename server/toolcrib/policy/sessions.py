@@ -374,7 +374,8 @@ class Session:
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
     ``client`` is the name that its client gives itself, ``client_profile`` how such a client is served.
-    ``lasting``: the next request of its client is of the same session; it is not in the sessionless era.
+    ``lasting``: the next request of its client is of the same session. ``is_modern``: its client speaks the sessionless
+    era.
     ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
@@ -390,6 +391,7 @@ class Session:
     client: str = ""
     client_profile: ClientProfile = NO_CLIENT
     lasting: bool = False
+    is_modern: bool = False
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str | None = None
     reads_more: bool = False

@@ -210,6 +210,7 @@ class Sessions:
             growing=False,
             client=client,
             client_profile=self._profiles.profile(client),
+            is_modern=True,
             capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
             sent_skills=self._sent_to(caller, context),
             history=known.history,
