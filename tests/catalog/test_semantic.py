@@ -288,6 +288,12 @@ def test_an_index_that_cannot_be_written_costs_no_search(path: Path, model: Path
         with world.store.write() as connection:
             connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(FAIL, 'full'); END")
         assert "github__create_issue" in world.names("gripe")
+        assert state_of(shared).state == "ready"
+
+
+def test_without_a_table_of_vectors_words_answer(path: Path, model: Path):
+    with opened(path, lambda: load_model(model)) as (world, shared):
+        world.listed(ISSUES)
         with world.store.write() as connection:
             connection.execute("DROP TABLE vectors")
         assert "github__create_issue" not in world.names("gripe"), "by words alone"

@@ -1,7 +1,8 @@
 """What vectors add to a ranking by words, and what a model must not get away with; the vectors are made up."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,19 +40,23 @@ class Encoder:
 
 @dataclass
 class Vectors:
-    """Texts of rows and their vectors, as a store keeps them. ``broken``: the methods that fail."""
+    """Texts of rows and their vectors, as a store keeps them; a text is its own key. ``broken``: methods that fail."""
 
     said: dict[int, str]
     kept: dict[str, bytes] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
 
-    def texts(self, rows: Iterable[int]) -> dict[int, str]:
+    def texts(self, rows: Iterable[int]) -> dict[int, tuple[str, str]]:
         self._check("texts")
-        return {row: self.said[row] for row in rows if row in self.said}
+        return {row: (self.said[row], self.said[row]) for row in rows if row in self.said}
 
-    def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
+    def vectors(self, model_id: str, keys: Iterable[str]) -> dict[str, bytes]:
         self._check("vectors")
-        return {text: self.kept[text] for text in texts if text in self.kept}
+        return {key: self.kept[key] for key in keys if key in self.kept}
+
+    def missing(self, model_id: str, owner: str) -> dict[str, str]:
+        self._check("vectors")
+        return {text: text for text in self.said.values() if text not in self.kept}
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
         self._check("add")
@@ -65,9 +70,10 @@ class Vectors:
 @dataclass(frozen=True, eq=False)
 class Rows:
     in_order: Sequence[int]
+    known: Sequence[str | None] = ()
 
-    def versions(self) -> Sequence[None]:
-        raise NotImplementedError
+    def versions(self) -> Sequence[str | None]:
+        return self.known or [None] * len(self.in_order)
 
     def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
         raise NotImplementedError
@@ -80,6 +86,16 @@ class Rows:
 
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         return stored
+
+
+@dataclass(frozen=True, eq=False)
+class Reworded(Rows):
+    """Rows that their callers read in other words."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        return {row: self.words.get(text, text) for row, text in stored.items()}
 
 
 class Room:
@@ -240,6 +256,82 @@ class TestVectors:
         for _ in range(10):
             semantic.fused(Ranked(), "wood", Rows([100]), None)
         assert not world.engine.is_quick(request, world.documents), "its vectors have been forgotten"
+
+
+class TestSharedVectors:
+    """Sets of documents that share vectors, and what that must not change."""
+
+    def test_a_document_of_a_known_version_is_neither_read_nor_encoded_again(self):
+        room = Room()
+        assert [*dict(room.fused("wall", among=[1]).matches)] == [1]
+        room.vectors.broken = {"texts", "vectors", "add"}
+        room.rows = Rows([12, 11], ("sand", "wall"))
+        room.encoder.encoded.clear()
+        assert [number for number, _ in room.fused("wall").matches] == [1]
+        assert room.encoder.encoded == ["wall"]
+
+    def test_a_row_that_was_written_since_is_known_as_what_it_is_now(self):
+        room = Room("wood", "wall", "sand")
+        room.rows = Rows([10, 11, 12], ("old", "wall", "sand"))
+        assert [number for number, _ in room.fused("wood").matches] == [0]
+        assert room.vectors.kept.keys() == {"wood", "wall", "sand"}
+        room.vectors.said[10] = "wall"
+        room.rows = Rows([10], ("old",))
+        assert [number for number, _ in room.fused("wood").matches] == []
+
+    def test_a_text_that_only_some_callers_read_like_that_is_not_kept(self):
+        room = Room("wood wall", "wall")
+        room.rows = Reworded([10, 11], words={"wood wall": "wall"})
+        assert [number for number, _ in room.fused("wall").matches] == [0, 1]
+        assert room.vectors.kept.keys() == {"wall"}
+        room.rows = Rows([10, 11])
+        assert [number for number, _ in room.fused("wood").matches] == [0]
+
+    def test_what_is_prepared_is_not_read_by_the_next_search(self):
+        room = Room()
+        later = Rows([12, 10], ("sand", "wood"))
+        room.semantic.prepare(later)
+        assert room.encoder.encoded == [], "nothing was searched yet"
+        room.fused("wood")
+        room.semantic.prepare(later)
+        assert room.semantic.is_quick(later)
+
+    def test_vectors_of_no_known_documents_are_forgotten(self):
+        said = [f"wood {'wall ' * number}" for number in range(3000)]
+        room = Room(*said)
+        assert len(room.fused("sand wood").matches) > 0
+        alone = dict(Room(*said[:10]).fused("wood").matches)
+        for size in (9, 8, 7, 6, 10):
+            room.rows = Rows(range(10, 10 + size))
+            found = dict(room.fused("wood").matches)
+        assert found == alone
+        room.vectors.kept.clear()
+        room.encoder.encoded.clear()
+        room.rows = Rows([10, 11, 3000])
+        room.fused("wood")
+        assert room.encoder.encoded == [said[2990], "wood"]
+
+    def test_the_vectors_of_an_owner_are_made_before_anybody_searches(self):
+        room = Room()
+        room.vectors.kept["wall"] = numpy.array([0, 1, 0], "<f4").tobytes()
+        room.semantic.fill("anybody")
+        assert room.encoder.encoded == ["tool", "wood", "sand"]
+        room.fused("sand")
+        assert room.encoder.encoded == ["tool", "wood", "sand", "sand"]
+
+    def test_documents_that_a_caller_may_not_see_change_not_a_bit_of_what_it_is_told(self):
+        chance = random.Random(1)
+        for number in range(2000):
+            words = [" ".join(chance.choices(AXES, k=chance.randint(0, 9))) for _ in range(chance.randint(2, 24))]
+            seen = sorted(chance.sample(range(len(words)), chance.randint(1, len(words))))
+            queries = [" ".join(chance.choices(AXES, k=chance.randint(1, 4))) for _ in range(3)]
+            alone, among = Room(*(words[place] for place in seen)), Room(*words)
+            if number % 2:  # somebody else, who sees all of them, has searched before
+                among.fused("wood wall")
+            among.rows = Rows([10 + place for place in seen])
+            for query in queries:
+                matches = [(place, chance.random()) for place in range(0, len(seen), 3)]
+                assert among.fused(query, *matches) == alone.fused(query, *matches)
 
 
 class TestModel:

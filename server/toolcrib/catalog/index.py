@@ -321,7 +321,11 @@ TOOL_STEMS = StemTables(
 """The stems of tools, for catalogs too large to be ranked in memory."""
 
 TOOL_TEXTS = Texts(
-    "tools", "id", "namespace", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
+    "tools",
+    "id",
+    "hash",
+    "namespace",
+    "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body",
 )
 """The text of a tool that is embedded, the most significant part first."""
 

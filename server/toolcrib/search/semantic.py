@@ -1,8 +1,9 @@
 """Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from importlib import import_module
 from threading import Lock
 from typing import Any, Literal, Protocol
@@ -165,31 +166,105 @@ def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
 NEAREST = 100
 """Number of nearest documents that are fused with at most as many text matches."""
 
-_STORED_AT_ONCE = 1000
+_AT_ONCE = 1000
 """Number of texts encoded and stored in one step: a tenth of a second, after which other writers have a turn."""
+
+_SPARE = 1000
+"""Number of vectors that may be kept though no known documents have them, beyond as many again as are in use."""
 
 _LONG_QUERY = 12
 _LEAST_SHARE = 0.4
 
 
 class VectorStore(Protocol):
-    """Texts of rows, and their vectors as blobs by model and text. Every method may raise StoreError."""
+    """Texts of rows, and their vectors as blobs by model and key: rows with the same key have the same text.
 
-    def texts(self, rows: Iterable[int]) -> dict[int, str]:
-        """Return the text of each of these rows; deleted rows are omitted."""
+    Every method may raise StoreError.
+    """
+
+    def texts(self, rows: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Return the key and the text of each of these rows; deleted rows are omitted."""
         ...
 
-    def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
-        """Return the stored vectors of a model, by text."""
+    def vectors(self, model_id: str, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the stored vectors of a model, by key."""
         ...
 
-    def missing(self, model_id: str, owner: str) -> list[str]:
-        """Return the texts of an owner's rows without a stored vector of a model."""
+    def missing(self, model_id: str, owner: str) -> dict[str, str]:
+        """Return the texts of an owner's rows without a stored vector of a model, by key."""
         ...
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
-        """Store vectors by text."""
+        """Store vectors by key."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text to embed. ``stored``: a row has it, and its key; others are read like that by some callers only."""
+
+    key: str
+    text: str
+    stored: bool
+
+
+class _Pool:
+    """Unit vectors by key, in one growing array: all sets of documents share it, so a new catalog costs what is new.
+
+    Reading needs no lock; one thread at a time may add.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.places: dict[str, int] = {}
+        self._array = import_module("numpy").empty((0, dimensions), "<f4")
+
+    @property
+    def rows(self) -> Any:
+        """All vectors, one per row."""
+        return self._array[: len(self.places)]
+
+    def add(self, keys: Sequence[str], rows: Any) -> None:
+        """Add vectors with new keys.
+
+        Raises:
+            ModelUnavailable: a value is not finite.
+
+        """
+        numpy, first, rows = import_module("numpy"), len(self.places), finite(rows)
+        if first + len(keys) > len(self._array):
+            # Whoever reads the smaller array goes on with it.
+            larger = numpy.empty((max(2 * first, first + len(keys)), self.dimensions), "<f4")
+            larger[:first] = self._array[:first]
+            self._array = larger
+        self._array[first : first + len(keys)] = rows
+        self.places |= {key: first + number for number, key in enumerate(keys)}
+
+    def only(self, places: Container[int]) -> "_Pool":
+        """Return a pool of these places alone."""
+        pool = _Pool(self.dimensions)
+        kept = {key: place for key, place in self.places.items() if place in places}
+        pool.add(list(kept), self.rows[list(kept.values())])
+        return pool
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The vectors of a set of documents: the place of each in a pool."""
+
+    pool: _Pool
+    places: Any
+
+    def cosines(self, query: Any) -> Any:
+        """Return the cosine similarity of each document to a query, a unit vector.
+
+        That of one document does not depend on the others: each row is multiplied by itself.
+        """
+        numpy, rows = import_module("numpy"), self.pool.rows
+        # Not by BLAS: its threads wait for each other while other programs keep the cores busy.
+        if 2 * len(self.places) > len(rows):  # copying rows takes longer than multiplying them
+            return numpy.einsum("ij,j->i", rows, query)[self.places]
+        return numpy.einsum("ij,j->i", rows[self.places], query)
 
 
 class Semantic:
@@ -201,7 +276,8 @@ class Semantic:
 
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
         self._shared, self._store, self._alpha = model, store, alpha
-        self._matrices = Recent[Documents, Any](CACHED_MAX)
+        self._placed = Recent[Documents, _Placed](CACHED_MAX)
+        self._pool: _Pool | None = None
 
     def fill(self, owner: str) -> None:
         """Encode and store the new texts of an owner's rows, so that no search has to wait for them. Blocks.
@@ -213,18 +289,18 @@ class Semantic:
             return
         try:
             missing = self._store.missing(model.encoder.model_id, owner)
-            for start in range(0, len(missing), _STORED_AT_ONCE):
-                texts = missing[start : start + _STORED_AT_ONCE]
-                self._store.add(model.encoder.model_id, _blobs(texts, model.unit_rows(texts)))
+            for keys in _batches(list(missing)):
+                rows = model.unit_rows([missing[key] for key in keys])
+                self._store.add(model.encoder.model_id, _blobs(keys, rows))
         except ModelUnavailable as error:
             self._shared.give_up(error)
         except StoreError as error:
             self._shared.warn_unstored(error)
 
     def prepare(self, documents: Documents) -> None:
-        """Build the matrix of documents that are searched next, unless nothing was searched by meaning yet. Blocks."""
-        if len(self._matrices) and documents not in self._matrices:
-            self._matrix_of(documents)
+        """Read the vectors of documents that are searched next, unless nothing was searched by meaning yet. Blocks."""
+        if len(self._placed):
+            self._vectors_of(documents)
 
     @property
     def may_rank(self) -> bool:
@@ -233,7 +309,7 @@ class Semantic:
 
     def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
-        return self._shared.reason is not None or documents in self._matrices
+        return self._shared.reason is not None or documents in self._placed
 
     def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
         """Return text matches fused with those semantically near, among these ``numbers`` (None: all).
@@ -256,52 +332,99 @@ class Semantic:
 
     def _cosines(self, query: str, documents: Documents) -> Any:
         """Return the cosine similarity of each document to a query; None if it cannot be computed."""
-        if not documents.in_order or (known := self._matrix_of(documents)) is None:
+        if not documents.in_order or (known := self._vectors_of(documents)) is None:
             return None
-        model, matrix = known
+        model, vectors = known
         try:
-            # Not by BLAS: its threads wait for each other while other programs keep the cores busy.
-            return import_module("numpy").einsum("ij,j->i", matrix, model.unit_rows([query])[0])
+            return vectors.cosines(model.unit_rows([query])[0])
         except ModelUnavailable as error:
             self._shared.give_up(error)
         return None
 
-    def _matrix_of(self, documents: Documents) -> tuple[Model, Any] | None:
-        """Return the model and the documents' matrix, known or new; None if there is none."""
+    def _vectors_of(self, documents: Documents) -> tuple[Model, _Placed] | None:
+        """Return the model and the documents' vectors, known or new; None if there is no model, or no store."""
         model = self._shared.get()
         if model is None:
             return None
         try:
-            return model, self._matrices.get(documents, lambda: self._matrix(model, documents))
+            return model, self._placed.get(documents, lambda: self._place(model, documents))
         except ModelUnavailable as error:
             self._shared.give_up(error)
         except StoreError:  # the file may become readable again
             _log.info("vectors cannot be read just now")
         return None
 
-    def _matrix(self, model: Model, documents: Documents) -> Any:
-        """Return the unit vectors of the documents, one per row; encode and store missing ones."""
-        numpy = import_module("numpy")
-        rows = documents.in_order
-        by_row = documents.texts_to_embed(self._store.texts(rows))
-        texts = [by_row.get(row, "") for row in rows]
-        size = model.dimensions * 4
-        stored = self._store.vectors(model.encoder.model_id, set(texts))
-        known = {text: vector for text, vector in stored.items() if len(vector) == size}
-        missing = list(dict.fromkeys(text for text in texts if text not in known))
-        if missing:
-            made = _blobs(missing, model.unit_rows(missing))
-            known |= made
+    def _place(self, model: Model, documents: Documents) -> _Placed:
+        """Return the documents' places in the pool; vectors that it lacks are read, or made and stored."""
+        pool = self._pool = self._pool or _Pool(model.dimensions)
+        rows, versions = documents.in_order, documents.versions()
+        # What has no version these callers may read in other words than the others.
+        unversioned = [row for row, version in zip(rows, versions, strict=True) if version is None]
+        texts = self._read(documents, unversioned)
+        keys = [version or texts[row].key for row, version in zip(rows, versions, strict=True)]
+        wanted = {key: row for key, row in zip(keys, rows, strict=True) if key not in pool.places}
+        for part in _batches(list(wanted)):
+            self._take_stored(model, pool, part)
+        written: dict[str, str] = {}
+        for part in _batches([key for key in wanted if key not in pool.places]):
+            made = self._make(model, pool, self._read(documents, [wanted[key] for key in part]))
+            written |= zip(part, made, strict=True)
+        # A row that was written since the catalog was made has another key, that of its text now.
+        keys = [written.get(key, key) for key in keys]
+        pool = self._pool = self._without_unused(pool, [pool.places[key] for key in keys])
+        return _Placed(pool, import_module("numpy").array([pool.places[key] for key in keys]))
+
+    def _read(self, documents: Documents, rows: Sequence[int]) -> dict[int, _Text]:
+        """Return the texts of rows as the documents' callers read them; those of deleted rows are empty."""
+        if not rows:
+            return {}
+        stored = self._store.texts(rows)
+        read = documents.texts_to_embed({row: text for row, (_, text) in stored.items()})
+        texts: dict[int, _Text] = {}
+        for row in rows:
+            key, text = stored.get(row, ("", None))
+            given = read.get(row, "")
+            texts[row] = _Text(key, given, stored=True) if given == text else _Text(_digest(given), given, stored=False)
+        return texts
+
+    def _take_stored(self, model: Model, pool: _Pool, keys: Sequence[str]) -> None:
+        numpy, size = import_module("numpy"), model.dimensions * 4
+        stored = self._store.vectors(model.encoder.model_id, keys)
+        whole = {key: vector for key, vector in stored.items() if len(vector) == size}
+        pool.add(list(whole), numpy.frombuffer(b"".join(whole.values()), "<f4").reshape(len(whole), model.dimensions))
+
+    def _make(self, model: Model, pool: _Pool, texts: Mapping[int, _Text]) -> list[str]:
+        """Make the vectors of texts that the pool lacks, and store those of rows. Return the keys of all."""
+        new = {each.key: each for each in texts.values() if each.key not in pool.places}
+        made = model.unit_rows([each.text for each in new.values()])
+        pool.add(list(new), made)
+        own = [number for number, each in enumerate(new.values()) if each.stored]
+        if own:
+            keys = list(new)
             try:
-                self._store.add(model.encoder.model_id, made)
+                self._store.add(model.encoder.model_id, _blobs([keys[number] for number in own], made[own]))
             except StoreError as error:  # they are used now; the next start encodes the texts again
                 self._shared.warn_unstored(error)
-        joined = b"".join(known[text] for text in texts)
-        return finite(numpy.frombuffer(joined, "<f4").reshape(len(texts), model.dimensions))
+        return [each.key for each in texts.values()]
+
+    def _without_unused(self, pool: _Pool, places: Sequence[int]) -> _Pool:
+        """Return a smaller pool if most vectors are of no known documents any more; else the same."""
+        if len(pool.places) <= _SPARE + 2 * len(places):
+            return pool
+        in_use = set(places).union(*(each.places.tolist() for each in self._placed.values() if each.pool is pool))
+        return pool if len(pool.places) <= _SPARE + 2 * len(in_use) else pool.only(in_use)
 
 
-def _blobs(texts: Sequence[str], rows: Any) -> dict[str, bytes]:
-    return {text: row.tobytes() for text, row in zip(texts, rows, strict=True)}
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _blobs(keys: Sequence[str], rows: Any) -> dict[str, bytes]:
+    return {key: row.tobytes() for key, row in zip(keys, rows, strict=True)}
+
+
+def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
 
 
 def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], alpha: float, words: int) -> dict[int, float]:
@@ -326,5 +449,7 @@ def _nearest(cosines: Any, numbers: frozenset[int] | None) -> list[int]:
     numpy = import_module("numpy")
     inside = numpy.arange(len(cosines)) if numbers is None else numpy.array(sorted(numbers), dtype=int)
     if len(inside) > NEAREST:
-        inside = inside[numpy.argpartition(-cosines[inside], NEAREST)[:NEAREST]]
+        among = cosines[inside]
+        # By its value, so that of equally near ones none is left out by its place in the order.
+        inside = inside[among >= numpy.partition(among, len(among) - NEAREST)[-NEAREST]]
     return inside.tolist()

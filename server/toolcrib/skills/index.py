@@ -292,6 +292,7 @@ SKILLS_FULL_TEXT = FullText(
 SKILL_TEXTS = Texts(
     "skills",
     "rowid",
+    "record_hash",
     "root",
     "name || ' ' || title || ' ' || trigger || ' ' || "
     "CASE description WHEN trigger THEN '' ELSE description || ' ' END || body",
