@@ -39,6 +39,27 @@ class VariableContext:
     folder: Path | None
     prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
 
+    def read(self, name: str, most: int, encoding: str) -> str:
+        """Return the text of a file that such a file names, of at most ``most`` characters.
+
+        Raises:
+            _Unread: it cannot be read, or is too large.
+
+        """
+        path = self.home / name[2:] if name.startswith("~/") else Path(name)
+        try:
+            with ((self.folder or self.home) / path).open("rb") as file:
+                content = file.read(most + 1).decode(encoding)
+        except (OSError, ValueError):
+            raise _Unread("cannot be read") from None
+        if len(content) > most:
+            raise _Unread("is too large")
+        return content
+
+
+class _Unread(Exception):
+    """A file was not read; the text says why, as the end of a sentence."""
+
 
 @dataclass(slots=True)
 class Translation:
@@ -122,18 +143,12 @@ class Translator:
         return f"${{{name}:-{prompt.default}}}" if is_plain else f"${{{name}}}"
 
     def _file(self, text: str, whole: str) -> str:
-        path = Path(text.strip())
-        if text.strip().startswith("~/"):
-            path = self._context.home / text.strip()[2:]
-        path = (self._context.folder or self._context.home) / path
+        name = text.strip()
         try:
-            with path.open("rb") as file:
-                # An editor ends the file with a newline, which is no part of the secret.
-                content = file.read(FILE_MAX_BYTES + 1).decode("utf-8").strip()
-        except (OSError, ValueError):
-            return self._refused(whole, f"the file {text.strip()}, which cannot be read")
-        if len(content) > FILE_MAX_BYTES:
-            return self._refused(whole, f"the file {text.strip()}, which is too large")
+            # An editor ends the file with a newline, which is no part of the secret.
+            content = self._context.read(name, FILE_MAX_BYTES, "utf-8").strip()
+        except _Unread as reason:
+            return self._refused(whole, f"the file {name}, which {reason}")
         # The content may contain "${", which is no variable of ours.
         written = literal(content)
         self._found.inlined.append(written)
@@ -321,18 +336,10 @@ class _Reading:
             return {}
         found = Translation()
         text = Translator(self._context, found).translate(named).replace("${HOME}", str(self._context.home))
-        path = Path(text)
-        if text.startswith("~/"):
-            path = self._context.home / text[2:]
-        path = path if path.is_absolute() else (self._context.folder or self._context.home) / path
         try:
-            with path.open("rb") as file:
-                content = file.read(ENV_FILE_MAX_BYTES + 1).decode("utf-8-sig")
-        except (OSError, ValueError):
-            self._found.obstacles.append(f"the file of variables {named}, which cannot be read")
-            return {}
-        if len(content) > ENV_FILE_MAX_BYTES:
-            self._found.obstacles.append(f"the file of variables {named}, which is too large")
+            content = self._context.read(text, ENV_FILE_MAX_BYTES, "utf-8-sig")
+        except _Unread as reason:
+            self._found.obstacles.append(f"the file of variables {named}, which {reason}")
             return {}
         # Of repeated names the last one counts, as in a shell.
         variables = dict(_variables_in(content))

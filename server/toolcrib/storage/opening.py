@@ -5,8 +5,8 @@ If no file can be written, a copy in memory is used instead.
 
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -272,12 +272,20 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 def _migrate(connection: sqlite3.Connection, schema: Schema) -> None:
     if _user_version(connection) == schema.version:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for migration in schema.migrations[_user_version(connection) :]:  # read again: others migrate too
             migration(connection)
         connection.execute(f"PRAGMA application_id = {schema.application_id:d}")
         connection.execute(f"PRAGMA user_version = {schema.version:d}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """Open a write transaction: committed at the end, rolled back by an exception."""
+    # IMMEDIATE: a transaction that reads before it writes fails if another process writes in between.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

@@ -26,6 +26,7 @@ from toolcrib.storage.opening import (
     open_another,
     open_file,
     open_memory,
+    transaction,
 )
 
 Version = tuple[int, ...]
@@ -274,14 +275,8 @@ class Store:
                 self._return_to_file()
             connection = self._writer
             try:
-                # IMMEDIATE: a transaction that reads before it writes fails if another process writes in between.
-                connection.execute("BEGIN IMMEDIATE")
-                try:
+                with transaction(connection):
                     yield connection
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
             except sqlite3.Error as error:
                 if self._is_replaced(error):
                     raise _store_error(StoreReplaced, self._preferred.name, error) from error
