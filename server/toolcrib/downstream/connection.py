@@ -1,4 +1,4 @@
-"""The tool list of a live connection: read, indexed, and refreshed when the server announces a change."""
+"""A live connection to a server: negotiated, its requests, its tool list, and the changes that the server announces."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

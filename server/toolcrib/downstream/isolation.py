@@ -13,13 +13,13 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.policy.sessions import Session
 
 _TASKS = "io.modelcontextprotocol/tasks"
-"""An extension that is of no use without methods that toolcrib does not serve."""
+"""An extension that is useless without methods that toolcrib does not serve."""
 
 
 def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
-    """Return the capabilities of a client that toolcrib can declare to a server, and live up to.
+    """Return the capabilities of a client that toolcrib can declare to a server and fulfil.
 
-    ``questions``: it can be asked through toolcrib; ``roots``: for its roots too, which belong to one client alone.
+    ``questions``: the client can be asked through toolcrib. ``roots``: also for its roots, which belong to one client.
     """
     declared = {key: capabilities[key] for key in ("elicitation", "sampling") if questions and key in capabilities}
     if roots and "roots" in capabilities:
@@ -31,7 +31,7 @@ def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> Json
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose connection it is: one session's, else one principal's, else everybody's.
+    """Who uses a connection: one session, else one principal, else everybody.
 
     ``capabilities`` are those declared to the server at the handshake, as JSON. ``prefers`` is the era in which a
     server that speaks both is connected.
@@ -50,25 +50,25 @@ class Scope:
 
 
 SHARED = Scope()
-"""The one connection that a server is listed by, and that all use who share and can be asked nothing."""
+"""The connection that lists a server, used by all who share the server and cannot be asked anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Who can come by the transport that toolcrib serves on.
+    """Who can reach the transport that toolcrib serves on.
 
-    ``one_client``: nobody but the one client of this process, as on stdio. ``one_principal``: nobody but the person
-    at this machine, or the holders of tokens of one subject.
+    ``one_client``: only the one client of this process, as on stdio. ``one_principal``: only the person at this
+    machine, or the holders of tokens of one subject.
     """
 
     one_client: bool = True
     one_principal: bool = True
 
     def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
-        """Return whose connection to a server a session uses, and in which era it is opened if the server speaks both.
+        """Return the scope of the connection by which a session uses a server, and its era if the server speaks both.
 
         ``era`` is "modern" if the server speaks only that one. Then nothing is declared at a handshake: each request
-        says what its client can do. A server that speaks both can ask a client of the handshake era only in that era,
+        declares what its client can do. A server that speaks both can ask a client of the handshake era only in that era,
         and a modern client in either (ADR 28): a process that several clients share is opened in the handshake era.
         """
         whose = self._whose(server, session)
@@ -82,12 +82,13 @@ class Isolation:
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""
         is_one_caller = self.one_principal or bool(whose[1])
+        # Such a question arrives on the stream of the request that caused it, which tells whose it is.
         comes_with_request = _asks_within_requests(server)
         is_one_client = self.one_client or bool(whose[2])
         return relayable(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
 
     def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> list[str]:
-        """Return the capabilities that are not declared to a server, because nothing would say which client it asks."""
+        """Return the capabilities not declared to a server, because it would be unknown which client it asks."""
         whole = relayable(session.capabilities, questions=True, roots=True)
         declared = whole if era == "modern" else self._declared(server, self._whose(server, session), session)
         return sorted(whole.keys() - declared.keys())
@@ -99,11 +100,12 @@ class Isolation:
     def _whose(self, server: ServerSettings, session: Session) -> tuple[str, str, str]:
         if self.one_client or (isolation := server.options.isolation or self._isolation(server)) == "shared":
             return "", "", ""
+        # A request without a session has nothing that its next one could be recognized by.
         label = session.label if isolation == "session" and session.lasting else ""
         return session.caller.tenant_id or "", session.caller.principal, label
 
     def _isolation(self, server: ServerSettings) -> str:
-        """Return what holds where the config leaves it open: principals that share a process could share its state."""
+        """Return the isolation if the config leaves it open: principals that share a process could share its state."""
         is_process = isinstance(server.target, StdioTarget)
         return "principal" if is_process and not self.one_principal else "shared"
 

@@ -212,6 +212,7 @@ class Downstream:
         if start is None:
             start = self._start = _Start(wanted)
             self._tasks.start_soon(self._own, start)
+        # A call may join a start that was only for listing: the server then stays up.
         start.wanted = start.wanted or wanted
         if start.connection is None:
             await start.done.wait()
@@ -255,6 +256,7 @@ class Downstream:
 
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
+        # A new start waits until the last connection is released: no two processes of a server run at a time.
         async with self._owner:
             start.deadline = anyio.current_time() + self._start_timeout_s
             try:
@@ -282,6 +284,7 @@ class Downstream:
         limit = "limits.first_start_timeout_s" if self._may_download else "its connect_timeout_s"
         silent = f"it did not answer within {self._start_timeout_s:g} s ({limit})"
         self._set(State.STARTING)
+        # A new connection has nothing to do with requests that were given up on the last one.
         self._relays.forget()
         with anyio.CancelScope(deadline=start.deadline) as bounded:
             async with self._dependencies.connector(self.settings, self._dependencies.limits) as streams:
@@ -290,6 +293,7 @@ class Downstream:
                         connection.announcements.on_updated = self.subscriptions.notify_listeners
                         await self._list.read(connection)
                         self.was_never_listed = False
+                        # The start is over; from here on each request has a deadline of its own.
                         bounded.deadline = math.inf
                         await self._serve(start, connection)
                         bounded.deadline = anyio.current_time() + self._dependencies.limits.close_timeout_s
@@ -409,6 +413,7 @@ class Downstream:
         if self._start is start:
             self._start = None
         if not start.done.is_set():
+            # Set before the event, because whoever waits for the start reads it next.
             start.error = self._start_failed()
             start.done.set()
 

@@ -1,4 +1,4 @@
-"""The subscriptions to resources of one server: each held once, however many want it, and again after a restart."""
+"""Resources and prompts of one server: their lists, and subscriptions, each held once and renewed after a restart."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """How a list is asked for: the method, and the key of the items in its answer."""
+    """How a list is requested: the method, and the key of the items in its answer."""
 
     name: str
     key: str
@@ -42,28 +42,28 @@ _METHODS: Mapping[OfferKind, _Method] = {
 }
 
 
-async def _listed_for_nobody(_server: ServerSettings, _offered: Offered) -> None:
-    """Take in what nobody wants."""
+async def _ignore_offers(_server: ServerSettings, _offered: Offered) -> None:
+    """Discard the lists of a server."""
 
 
-def _changed_for_nobody(_server: str) -> None:
-    """Hear of a change that nobody wants to know of."""
+def _ignore_change(_server: str) -> None:
+    """Ignore an announced change."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferSink:
-    """Who gets what servers offer, and the ``kinds`` that are asked for.
+    """Receives what servers offer; only lists of these ``kinds`` are requested.
 
-    ``changed`` gets the key of a server that tells of changes on a connection whose lists are not asked for.
+    ``changed`` gets the key of a server that announces changes on a connection whose lists are not requested.
     """
 
     kinds: frozenset[OfferKind] = frozenset()
-    listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _listed_for_nobody
-    changed: Callable[[str], None] = _changed_for_nobody
+    listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _ignore_offers
+    changed: Callable[[str], None] = _ignore_change
 
 
 class LiveOffers:
-    """The lists of one server. ``first`` is set once they were read, or could not be, for the first time."""
+    """The lists of one server. ``first`` is set after the first attempt to read them."""
 
     def __init__(self, settings: ServerSettings, sink: OfferSink, limits: LimitsSection) -> None:
         self._settings, self._sink, self._limits = settings, sink, limits
@@ -71,11 +71,11 @@ class LiveOffers:
         self.first = anyio.Event()
 
     def change(self, sink: OfferSink) -> None:
-        """Have what is read from now on taken in by another sink."""
+        """Pass what is read from now on to another sink."""
         self._sink = sink
 
     async def read(self, connection: Connection, kinds: Collection[OfferKind] | None = None) -> None:
-        """Read these lists, or all, side by side, and have them taken in; within the time that a start may take."""
+        """Read these lists, or all, concurrently, within the time that a start may take, and pass them to the sink."""
         wanted = self._sink.kinds if kinds is None else self._sink.kinds.intersection(kinds)
         lists: dict[OfferKind, RawList] = {}
         try:
@@ -83,17 +83,17 @@ class LiveOffers:
                 for kind in wanted:
                     tasks.start_soon(self._read_kind, connection, kind, lists)
             if lists:
-                told = capabilities_of(connection.session)
-                resources = told.resources
+                declared = capabilities_of(connection.session)
+                resources = declared.resources
                 subscribes = bool(resources and (resources.subscribe or connection.era == "modern"))
-                await self._sink.listed(self._settings, Offered(lists, subscribes, told.completions is not None))
+                await self._sink.listed(self._settings, Offered(lists, subscribes, declared.completions is not None))
         except StoreError as error:
             _log.warning("what %s offers could not be stored: %s %s", self._settings.key, error, error.detail)
         finally:
             self.first.set()
 
     async def follow(self, connection: Connection) -> Never:
-        """Read all lists, then each again, soon, when the server says that it has changed, but not most of the time."""
+        """Read all lists, then each again soon after an announced change, for a bounded share of the time."""
         kinds: Collection[OfferKind] | None = None
         while True:
             began = anyio.current_time()
@@ -123,13 +123,14 @@ class LiveOffers:
                 self._log_unusable(method, reason_of(error))
 
     async def _raw(self, connection: Connection, method: _Method) -> RawList:
-        """Return the items of a list as far as they are within bounds; where it goes on, the reason why it is cut."""
+        """Return the items of a list within the bounds, and the reason if it is cut."""
         items: list[Any] = []
         size, limits = 0, self._limits
         pages = connection.list_pages(method.name, method.key, pages=limits.list_pages)
         try:
             async for page in pages:
                 size += await anyio.to_thread.run_sync(weight, page, limits.offers_max_bytes)
+                # Checked page by page, before the next one is requested: a server may offer without end.
                 if size > limits.offers_max_bytes:
                     return RawList(items, f"limits.offers_max_bytes is {limits.offers_max_bytes}")
                 items += page
@@ -155,11 +156,11 @@ _AGAIN_S = 5.0
 _SHORT_PAUSE_S = 30.0
 
 Listener = Callable[[], None]
-"""Is called when the resource that it has subscribed to may have changed."""
+"""Called when the subscribed resource may have changed."""
 
 
 class Subscriptions:
-    """What is subscribed to at one server. ``connection`` starts it where it sleeps, ``live`` does not."""
+    """The subscriptions to resources of one server. ``connection`` starts a sleeping server, ``live`` does not."""
 
     def __init__(
         self, calls: Calls, connection: Callable[[], Awaitable[Connection]], live: Callable[[], Connection | None]
@@ -171,23 +172,24 @@ class Subscriptions:
 
     @property
     def are_needed(self) -> bool:
-        """Whether anybody wants any: such a server is not idle."""
+        """Whether there are any: such a server is not idle."""
         return bool(self._listeners)
 
     async def add(self, uri: str, listener: Listener) -> None:
-        """Subscribe to a resource for one more; the first has it subscribed to, which starts the server.
+        """Add a listener to a resource; the first one subscribes to it, which starts the server.
 
         Raises:
-            DownstreamError, Unavailable: as for any request; nothing is subscribed to then.
+            DownstreamError, Unavailable: as for any request; then there is no subscription.
 
         """
         async with self._changing:
             if uri not in self._listeners:
+                # Under the lock, so that concurrent listeners share one subscription.
                 await self._calls.deliver("resources/subscribe", lambda connection: connection.subscribe(uri))
             self._listeners.setdefault(uri, []).append(listener)
 
     async def remove(self, uri: str, listener: Listener) -> None:
-        """Let go of a subscription for one; that of the last is ended."""
+        """Remove a listener; the last one ends the subscription."""
         async with self._changing:
             listeners = self._listeners[uri]
             listeners.remove(listener)
@@ -199,7 +201,7 @@ class Subscriptions:
                     await connection.unsubscribe(uri)
 
     def notify_listeners(self, updated: str) -> None:
-        """Tell those who have subscribed to a resource, or to one that it is part of, that it has changed."""
+        """Call the listeners of a changed resource, and of those that it is part of."""
         for uri, listeners in self._listeners.items():
             if updated.startswith(uri):
                 for listener in listeners:
@@ -210,15 +212,17 @@ class Subscriptions:
         for uri in list(self._listeners):
             with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_SHORT_PAUSE_S):
                 await connection.subscribe(uri)
+            # Changes while it was down were not announced.
             self.notify_listeners(uri)
 
     async def revive(self) -> None:
-        """Start a server that has ended again, for as long as anybody wants to hear of its resources."""
+        """Start a server that has ended again, for as long as there are subscriptions."""
         if self._is_reviving:
             return
         self._is_reviving = True
         try:
             while self._listeners:
+                # Its reason is in the status; a later attempt may succeed.
                 with suppress(StartFailed):
                     await self._connection()
                     return

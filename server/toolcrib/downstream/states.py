@@ -1,4 +1,4 @@
-"""What a downstream is doing, and why."""
+"""States of servers, the reasons for them, and what servers offer."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from toolcrib.base.model import OfferKind
 
 @dataclass(frozen=True, slots=True)
 class RawList:
-    """The raw items of one list. ``cut`` says why it has no more of them; empty where it is whole."""
+    """The raw items of one list. ``cut`` says why it is incomplete; empty if it is whole."""
 
     items: list[Any] = field(default_factory=list[Any])
     cut: str = ""
@@ -18,9 +18,9 @@ class RawList:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What was read of a server's offers. A kind is missing whose list could not be read, or was not asked for.
+    """What a server offers. A kind is missing if its list could not be read, or was not requested.
 
-    ``subscribes`` and ``completes`` say whether it declares subscriptions to resources, and completions.
+    ``subscribes`` and ``completes``: it declares subscriptions to resources, and completions.
     """
 
     lists: Mapping[OfferKind, RawList]
@@ -29,7 +29,7 @@ class Offered:
 
 
 class State(StrEnum):
-    """What a server is doing."""
+    """The state of a server."""
 
     SLEEPING = "sleeping"
     STARTING = "starting"
@@ -39,31 +39,31 @@ class State(StrEnum):
 
 
 DOWN = (State.FAILED, State.NEEDS_LOGIN)
-"""States of a server that gives nothing until somebody does something, or it is tried again."""
+"""States of a server that is unusable until a person intervenes, or the next attempt succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a server cannot be used, as part of a sentence, and what to do about it, in sentences; no secret in either.
+    """Why a server cannot be used, as part of a sentence, and the remedy, in sentences; neither contains a secret.
 
-    ``is_silent``: it gave no answer in time. ``needs_login``: a person has to log in, as the remedy says.
+    ``is_silent``: it did not answer in time. ``needs_login``: a person has to log in, as the remedy says.
     """
 
     reason: str
     remedy: str = ""
     is_silent: bool = False
-    needs_login: bool = field(default=False, compare=False)  # the remedy says so where it is kept
+    needs_login: bool = field(default=False, compare=False)  # stored only as part of the remedy
 
     def __str__(self) -> str:
-        """Both, for people and models."""
+        """Return both, for people and models."""
         return f"{self.reason}. {self.remedy}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A server's state, and why, for people; ``reason`` holds no secret. ``since`` is on anyio's clock.
+    """A server's state, and the reason, for people and without secrets. ``since`` is on anyio's clock.
 
-    ``failure`` is why it has failed, where it has.
+    ``failure`` is set if it has failed.
     """
 
     state: State
@@ -74,13 +74,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """The very first listing of a server, under way. ``seconds``: since it was started; None: it waits for its turn."""
+    """The very first listing of a server, in progress. ``seconds`` since its start; None while it is queued."""
 
     seconds: float | None
     is_download: bool
 
     def __str__(self) -> str:
-        """Say how far it is."""
+        """Return its progress."""
         if self.seconds is None:
             return "waiting for its turn"
         return f"{'downloading' if self.is_download else 'starting'}, {self.seconds:.0f} s so far"
@@ -88,16 +88,16 @@ class Arriving:
 
 @dataclass(frozen=True, slots=True)
 class ServersNow:
-    """The state of each server. ``unlisted`` were never listed; of these, ``arriving`` are on their way."""
+    """The state of each server. ``unlisted`` were never listed; of these, ``arriving`` are being listed."""
 
     statuses: Mapping[str, Status]
     unlisted: Collection[str] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict[str, Arriving])
 
     def needs_login(self, key: str) -> bool:
-        """Return whether a server is down for want of a login, and nobody is starting it."""
+        """Return whether a server is down because it requires a login, and is not being started."""
         return self.statuses[key].state is State.NEEDS_LOGIN and key not in self.arriving
 
     def has_failed(self, key: str) -> bool:
-        """Return whether a server is down and nobody is starting it."""
+        """Return whether a server is down and not being started."""
         return self.statuses[key].state in DOWN and key not in self.arriving

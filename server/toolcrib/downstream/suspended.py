@@ -1,4 +1,4 @@
-"""Work for callers without a session who may have to be asked during it: it continues between their requests."""
+"""Work that may have to ask a caller without a session: it continues between the caller's requests."""
 
 import json
 import secrets
@@ -18,14 +18,14 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.policy.requests import Request
 
 ANSWERS = ("inputResponses", "requestState")
-"""What a retry has besides the params of the call."""
+"""The params that a retry has in addition to those of the call."""
 
 _SAME = ("name", "uri", "arguments")
-"""What makes a retry one of the same call; whatever else a client sends along may differ."""
+"""The params that are equal in a call and its retries; others may differ."""
 
 _KEY_BYTES = 32
 _GONE_PARAMS = ("elicitationId", "task")
-"""What questions had in the handshake era, and have no more."""
+"""Params of questions that only the handshake era has."""
 
 _UNKNOWN = (
     "This requestState belongs to no call of yours that waits for an answer: it was already used, it has expired, "
@@ -35,14 +35,14 @@ _UNKNOWN = (
 
 
 def same_request(server: str, method: str, params: JsonObject) -> str:
-    """Return what a call and its retries have in common, as a hash."""
+    """Return a hash that a call and its retries have in common."""
     bare = {key: params[key] for key in _SAME if key in params}
     return sha256(json.dumps([server, method, bare], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """What a server has asked; ``answer`` is set when ``answered`` is."""
+    """A question of a server; ``answer`` is valid once ``answered`` is set."""
 
     method: str
     params: JsonObject
@@ -51,11 +51,11 @@ class _Question:
 
 
 class SuspendedCall(Request):
-    """One call that goes on while its caller comes and goes; for the server, the request of a caller it can ask.
+    """One call that outlives the requests of its caller; to the server it is the request of a caller that can be asked.
 
-    ``request`` is that of its caller, the first one or the latest retry. ``identity`` returns what
-    :func:`same_request` says of the call, which only a retry has to know. ``scope`` is that of the task that waits for
-    the server. ``lasting``: it stands for a session as long as it goes on, so that servers of both eras ask through it.
+    ``request`` is the caller's first request or latest retry. ``identity`` returns the result of :func:`same_request`,
+    which only a retry needs. ``scope`` belongs to the task that waits for the server. ``lasting``: it stands for a
+    session until it ends, so that servers of both eras can ask through it.
     """
 
     can_ask_now = True
@@ -74,7 +74,7 @@ class SuspendedCall(Request):
 
     @property
     def log_level(self) -> str | None:
-        """That of its caller."""
+        """The log level of its caller."""
         return self.request.log_level
 
     def wants_log(self, level: str) -> bool:
@@ -82,12 +82,12 @@ class SuspendedCall(Request):
         return self.request.wants_log(level)
 
     def resume(self, retry: Request) -> None:
-        """Go on for the caller of a retry, and take in what it answers."""
+        """Continue for the caller of a retry, with its answers."""
         self.request, self.session, self.is_attended = retry, retry.session, True
         self._answer(retry.params.get("inputResponses"))
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Have the caller asked by the result of its request, and wait until it has answered by the next one."""
+        """Ask the caller by the result of its request, and wait for the answer in its next one."""
         self._count += 1
         name, question = f"question-{self._count}", _Question(method, params)
         self._questions[name] = question
@@ -97,34 +97,34 @@ class SuspendedCall(Request):
         finally:
             del self._questions[name]
             if not self.is_attended and not question.answered.is_set():
-                self.scope.cancel()  # nobody came in time
+                self.scope.cancel()  # the caller did not return in time
         if isinstance(question.answer, MCPError):
             raise question.answer
         return question.answer
 
     async def notify(self, method: str, params: JsonObject) -> None:
-        """Notify the caller, if it waits at the moment."""
+        """Notify the caller, if it is waiting."""
         if self.is_attended:
             await self.request.notify(method, params)
 
     async def notify_tools_changed(self) -> None:
-        """Notify the caller, if it waits at the moment."""
+        """Notify the caller, if it is waiting."""
         if self.is_attended:
             await self.request.notify_tools_changed()
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass one report of progress on to the caller, if it waits at the moment."""
+        """Forward progress to the caller, if it is waiting."""
         if self.is_attended and self.request.on_progress is not None:
             await self.request.on_progress(progress, total, message)
 
     def end(self, outcome: JsonObject | Exception) -> None:
-        """Record how the server's call has ended; the first end counts."""
+        """Record the outcome; only the first one counts."""
         if self._outcome is None:
             self._outcome = outcome
             self._change()
 
     def _answer(self, given: object) -> None:
-        """Take in answers to what the caller was asked; what it leaves out is asked again."""
+        """Record the caller's answers; unanswered questions are asked again."""
         answers = as_object(given)
         for name, question in self._questions.items():
             if isinstance(answers.get(name), dict):
@@ -132,7 +132,7 @@ class SuspendedCall(Request):
                 question.answered.set()
 
     def refuse(self, reason: str) -> None:
-        """Tell the server that its questions are not answered."""
+        """Answer all questions of the server with an error."""
         for question in self._questions.values():
             question.answer = MCPError(types.INVALID_REQUEST, reason)
             question.answered.set()
@@ -141,7 +141,7 @@ class SuspendedCall(Request):
         """Wait for the result, and return it; or return None as soon as there is a question.
 
         Raises:
-            Exception: what the call has ended with.
+            Exception: the error that the call ended with.
 
         """
         while True:
@@ -154,7 +154,7 @@ class SuspendedCall(Request):
             await self.changed.wait()
 
     def interim(self, key: str) -> JsonObject:
-        """Return the result that asks the caller what the server wants to know."""
+        """Return the result that asks the caller the server's questions."""
         requests = {
             name: {"method": question.method, "params": _without(question.params, _GONE_PARAMS)}
             for name, question in self._questions.items()
@@ -163,6 +163,7 @@ class SuspendedCall(Request):
         return {"resultType": "input_required", "inputRequests": requests, "requestState": key}
 
     def _change(self) -> None:
+        # Another event for the next change: a set one would make every later wait return at once.
         self.changed.set()
         self.changed = anyio.Event()
 
@@ -172,7 +173,7 @@ def _without(value: JsonObject, keys: Collection[str]) -> JsonObject:
 
 
 class SuspendedCalls:
-    """All calls that wait for an answer of their caller, of all servers, each with the time when it expires."""
+    """The calls, of all servers, that wait for an answer of their caller, each with its expiry."""
 
     def __init__(self, limits: LimitsSection) -> None:
         self._limits = limits
@@ -182,9 +183,10 @@ class SuspendedCalls:
         return len(self._waiting)
 
     def add(self, suspended: SuspendedCall) -> str | None:
-        """Suspend a call and return its key, which nobody can guess; None if there are too many."""
+        """Suspend a call and return its unguessable key; None if there are too many."""
         self._drop_expired()
         principal = suspended.session.caller.principal
+        # A share for each principal: one that never answers must leave room for others.
         own = sum(each.session.caller.principal == principal for each, _until in self._waiting.values())
         if len(self._waiting) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
             return None
@@ -197,14 +199,15 @@ class SuspendedCalls:
         return isinstance(key, str) and key in self._waiting
 
     def take(self, key: object, request: Request, identity: str) -> SuspendedCall:
-        """Return the call with a key, for the caller who may resume it; the key is then invalid.
+        """Return the call with a key to the caller who may resume it; the key is then invalid.
 
         Raises:
-            DownstreamError: there is none for this caller and this request.
+            DownstreamError: there is no such call of this caller for this request.
 
         """
         self._drop_expired()
         suspended, _until = self._waiting.get(key, (None, 0.0)) if isinstance(key, str) else (None, 0.0)
+        # One refusal for all of these, so that keys of others cannot be probed.
         if suspended is None or suspended.session.label != request.session.label or suspended.identity() != identity:
             raise refused()
         del self._waiting[str(key)]
@@ -225,26 +228,26 @@ _GIVEN_UP = "The call was cancelled, because nobody waited for it."
 
 
 class SuspendableWork:
-    """Runs work in tasks of its own, and resumes it. ``server`` is whose calls these are, empty if they are of none."""
+    """Runs work in separate tasks, and resumes it. ``server`` is the called server; empty if there is none."""
 
     def __init__(self, suspended_calls: SuspendedCalls, tasks: TaskGroup, server: str = "") -> None:
         self._suspended_calls, self._tasks, self._server = suspended_calls, tasks, server
 
     def resumes(self, request: Request) -> bool:
-        """Return whether a request is a retry of a suspended call, whosoever it is."""
+        """Return whether a request is a retry of a suspended call, of any caller."""
         return request.params.get("requestState") in self._suspended_calls
 
     async def begin(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
-        """Begin a piece of work, and return its result, or what its caller is to be asked first."""
+        """Begin some work, and return its result, or the questions to its caller."""
         self._tasks.start_soon(self._carry_out, suspended, work)
         return await self._attend(suspended)
 
     async def resume(self, request: Request, identity: str) -> JsonObject:
-        """Hand in the answers of a retry and return as :meth:`begin` does; ``identity`` is by :func:`same_request`.
+        """Continue with the answers of a retry; return as :meth:`begin` does. ``identity`` is of :func:`same_request`.
 
         Raises:
-            DownstreamError: nothing is suspended for this caller and this request under the key.
-            Exception: what the work has ended with.
+            DownstreamError: there is no such call of this caller for this request.
+            Exception: the error that the work ended with.
 
         """
         suspended = self._suspended_calls.take(request.params["requestState"], request, identity)
@@ -257,10 +260,11 @@ class SuspendableWork:
                 suspended.end(await work())
             except Exception as error:  # barrier: work that may be suspended; raised for whoever waits for its end
                 suspended.end(error)
+        # Counts only if the scope was cancelled before there was an outcome.
         suspended.end(ConnectionLost(self._server, _GIVEN_UP))
 
     async def _attend(self, suspended: SuspendedCall) -> JsonObject:
-        """Wait until the work has ended, or its caller is asked; one that leaves while it waits gives the work up."""
+        """Wait until the work ends or has a question; a caller that leaves meanwhile cancels the work."""
         try:
             while (result := await suspended.next_step()) is None:
                 if key := self._suspended_calls.add(suspended):

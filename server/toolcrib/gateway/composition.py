@@ -97,6 +97,7 @@ class Generation:
             self._holders -= 1
             if not self._holders:
                 self._released.set()
+                # Another event for later holders: each waiter looks at their number again.
                 self._released = anyio.Event()
 
     async def released(self) -> None:
@@ -193,11 +194,13 @@ class Gateway:
         All of it is opened before anything is changed; if that fails, nothing has changed. Requests under way end in
         the generation in which they began.
         """
+        # One at a time: two would both replace the same generation.
         async with self._reloading:
             began, failure, fixed = self.runtime.wall_clock(), "", ()
             try:
                 settings, fixed = keep_fixed_keys(self.settings, await anyio.to_thread.run_sync(read))
                 await self._replace(settings)
+            # A generation is opened inside task groups, so even a single error may come as a group.
             except* (ToolcribError, OSError) as failures:
                 failure = str(innermost(failures))
             loaded = self._loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
@@ -210,12 +213,14 @@ class Gateway:
     async def begin(self, settings: Settings) -> None:
         """Put the first config in use, and list its servers where they have to be listed."""
         self._use(await self.tasks.start(self._own, settings))
+        # From now on another config is opened while this one uses its rows.
         self._keep_rows = True
         self.tasks.start_soon(self._list_outdated)
 
     async def _replace(self, settings: Settings) -> None:
         generation = await self.tasks.start(self._own, settings)
         with ExitStack() as unused:
+            # If the switch is refused, the new generation closes again.
             unused.callback(generation.retired.set)
             switching = await self.prepare_reload(generation)
             unused.pop_all()
@@ -230,6 +235,7 @@ class Gateway:
         before.retired.set()
 
     def _use(self, generation: Generation) -> None:
+        # Before the fleet, whose servers report to the config in use.
         self._reports.use(generation)
         dependencies = self._reports.dependencies(generation.settings, generation.offline.offers.kinds)
         self.fleet.change(generation.settings.servers, generation.eras, dependencies)
@@ -415,6 +421,7 @@ async def open_gateway(
         opening = partial(open_decisions, settings, runtime, reports.state_replaced)
         state = await stack.enter_async_context(_opened(opening))
         tasks = await stack.enter_async_context(anyio.create_task_group())
+        # Some of its tasks never end, and the group waits for all of them.
         stack.callback(tasks.cancel_scope.cancel)
         # Closed before the generations are, because servers report until they have ended.
         fleet = await stack.enter_async_context(open_fleet({}, {}, reports.dependencies(settings, frozenset())))
@@ -459,6 +466,7 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
             yield
         finally:
             tasks.cancel_scope.cancel()
+            # What came in since the last write would be lost.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(offline.failures.flush)
                 await anyio.to_thread.run_sync(offline.learning.flush)

@@ -171,6 +171,7 @@ def parse_instance(document: Any) -> RunningInstance | None:
             servers=tuple(_server(as_object(each)) for each in as_list(raw["servers"])),
             reload_failure=str(raw["reload_failure"] or ""),
         )
+    # Another version may have other members: then its process is not shown, which is no error.
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
@@ -291,6 +292,7 @@ class InstanceFile:
             OSError: it cannot be written; its content is unchanged.
 
         """
+        # Private from its creation on: before a later chmod others could open it.
         self._new.touch(mode=0o600)
         self._new.write_text(text, encoding="utf-8")
         self._new.replace(self._file)
@@ -332,6 +334,7 @@ def read_instance_files(environ: Mapping[str, str]) -> Iterator[str]:
                 InstanceFile(lock).remove()
                 _unlink(lock)
                 continue
+            # Its process may end meanwhile, and delete the file.
             with suppress(OSError, UnicodeDecodeError), lock.with_suffix(_FILE).open(encoding="utf-8") as file:
                 yield file.read(_BYTES_MAX)
 
@@ -379,6 +382,7 @@ def _is_private(folder: Path) -> bool:
 def _is_abandoned(lock: Path) -> bool:
     """Return whether the process that locked a file has ended."""
     try:
+        # Not through a link: what is found abandoned is deleted.
         descriptor = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
@@ -426,6 +430,7 @@ async def keep_instance_file(
             while own is not None:
                 await anyio.to_thread.run_sync(_write, own, describe())
                 await changed.wait()
+                # What changes during the pause is in the next report: one write, however much happens.
                 await anyio.sleep(_REPORT_EVERY_S)
             _log.info("this process is not shown by `toolcrib top`: there is no private folder for its file")
             await anyio.sleep_forever()
@@ -450,5 +455,6 @@ def _memory_bytes() -> int | None:
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
+        # In bytes on macOS, in KiB elsewhere.
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024

@@ -21,6 +21,7 @@ _ASK_AGAIN_MAX_S = 30
 _TURN_S = 2
 """After how many seconds a queued server is expected to start."""
 
+# Words of nearly every server's name or description: they single none out.
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
 _IN_CONFIG = "mcpServers."
 
@@ -43,6 +44,7 @@ class MissingServers:
         left_out = ((problem.path.removeprefix(_IN_CONFIG), problem.reason) for problem in settings.skipped)
         self.leaves_out = bool(settings.skipped)
         self._left_out = [
+            # Any other reason quotes the config, which callers do not own.
             _LeftOut(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
             for key, reason in left_out
         ]
@@ -107,6 +109,7 @@ class MissingServers:
     def _of_servers(
         self, query: str, found: Collection[str], permissions: Permissions, now: ServersNow, clean: Clean
     ) -> Iterable[str]:
+        # A caller with hits of a server knows of it, whatever the policy says about its other tools.
         usable = [key for key in now.statuses if key in found or permissions.permits_some_of(key)]
         meant = self.meant(query) | set(found)
         arriving = {key: now.arriving[key] for key in usable if key in now.arriving}
@@ -122,6 +125,7 @@ class MissingServers:
 
 def _progress(arriving: Mapping[str, Arriving], meant: Collection[str]) -> str:
     """Return how many servers are being listed, which, their progress, and when to try again."""
+    # Those that the query means come first: by them is decided when to ask again.
     first = sorted(arriving, key=lambda key: (key not in meant, arriving[key].seconds is None))
     named = _names([f"{key} ({arriving[key]})" for key in first])
     awaited = [arriving[key] for key in first if key in meant] or list(arriving.values())

@@ -94,6 +94,7 @@ class OfferUseCases:
         """Return the next page of a list, after a public URI or name, and the last one's if there are more."""
         if not self.is_listed(kind):
             return [], None
+        # Only the first page waits; what is listed later is announced as a change.
         if not after:
             await self._first_listing(session, self._servers)
         rest = self._gate.permitted(session).after(kind, after)
@@ -169,6 +170,7 @@ class OfferUseCases:
         try:
             result = await self._forward(request, asked)
         except DownstreamError as error:
+            # A server's own text would tell whether it has what this caller may not know of.
             if error.code in _NOT_FOUND and not self._gate.may_tell(session, place.server, place.uri):
                 raise UnknownResource(uri) from None
             raise

@@ -80,6 +80,7 @@ def open_offline(
     """
     section = settings.toolcrib
     with ExitStack() as stack:
+        # First of all, since whatever is opened next may have something to report.
         if events is None:
             events = stack.enter_context(
                 open_event_log(
@@ -115,6 +116,7 @@ def open_offline(
         gate = Gate(settings, policy)
         views = CatalogViews(index, gate.maskers)
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
+        # Opening deletes the rows of servers that the config lacks.
         if keep_rows:
             indexer.load()
         else:
@@ -154,6 +156,7 @@ def open_index(settings: Settings, runtime: Runtime) -> Generator[ToolIndex | No
         StoreError: it cannot be read.
 
     """
+    # Opening would create it, and a command that reads creates nothing.
     if not settings.tool_cache.exists():
         yield None
         return

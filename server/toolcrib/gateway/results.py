@@ -93,10 +93,12 @@ def _filled(blocks: Sequence[Any], room: int, limit: int) -> list[list[Any]]:
             if size <= room:
                 filled[-1].append(rest)
                 room, rest = room - size, None
+            # A text that fits on the next page stays whole, unless half of this one would be empty.
             elif (size > limit or room > limit // 2) and (parts := _split(rest, room)):
                 filled[-1].append(parts[0])
                 filled.append([])
                 room, rest = limit, parts[1]
+            # Half of an image is useless, so it gets a page of its own: never the first, which the model gets unasked.
             elif size > limit and len(filled) > 1 and not filled[-1]:
                 filled[-1].append(rest)
                 room, rest = 0, None
@@ -219,6 +221,7 @@ class ResultPages:
         """
         self._forget_expired()
         kept = self._kept.get(handle)
+        # One answer for both, so that nobody learns which handles exist.
         if kept is None or kept.owner != owner:
             raise BadRequest(_NOTHING)
         last = len(kept.pages) + 1
@@ -272,9 +275,11 @@ class LongResults:
         if size <= limit:
             return result, size
         session = request.session
+        # In a thread, because it takes time in proportion to the size.
         cut, rest = await anyio.to_thread.run_sync(_cut, result, limit)
         handle, kept = self._kept.keep((session.caller, session.label), rest)
         if kept and not session.reads_more and self._lists_it(session):
+            # Before the notification, which the client may answer with a request for the list.
             session.reads_more = True
             await request.notify_tools_changed()
         told = self._first_page_notice(session, cut, rest, handle, kept)
@@ -328,6 +333,7 @@ class LongResults:
 
 def _cut(result: JsonObject, limit: int) -> tuple[Pages, list[bytes]]:
     cut = pages(result, limit)
+    # As bytes, which are what the limits count: parsed values take several times as much memory.
     return cut, [_encoded(page) for page in cut.rest]
 
 

@@ -33,6 +33,7 @@ def open_skills(offline: Offline, runtime: Runtime, skill_runtime: SkillRuntime)
         clock=runtime.lasting_clock,
         on_replaced=partial(report_replaced_file, offline.events, IndexRebuilt, SKILL_CACHE),
     ) as store:
+        # Beside the other files: the status names those that were rebuilt.
         offline.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         search = search_settings(settings, runtime, offline.model, VectorCache(store, SKILL_TEXTS))

@@ -188,6 +188,7 @@ class StatusReader:
         usable = {tool.public_name for tool in permitted.tools}
         rows, failures, loaded = await anyio.to_thread.run_sync(self._stored)
         logins: Mapping[str, JsonObject] = {}
+        # Logins belong to the person at this machine; callers with tokens are others.
         if self._is_owners or session.caller.principal == "local":
             read = partial(login_facts, self._settings.tokens_dir, self._settings.servers.values())
             logins = await anyio.to_thread.run_sync(read)
@@ -221,10 +222,12 @@ class StatusReader:
         if offline:
             offers = offline.offer_gate.permitted(session).by_server
         for key, server in self._settings.servers.items():
+            # Left out like a server that does not exist.
             if not (self._is_owners or tools[key] or permissions.permits_some_of(key)):
                 continue
             listed = _last_listed(server, rows.get(key), offline.offers.refused(key) if offline else ())
             if listed and not self._is_owners:
+                # Among the refused tools may be some that the caller is denied.
                 listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
             yield ServerStatus(
                 key=key,
@@ -243,11 +246,13 @@ class StatusReader:
         status = self._fleet.status(key)
         arriving = self._fleet[key].arriving if key in self._fleet else None
         reason = str(arriving) if arriving and arriving.seconds is not None else clean(status.reason)
+        # States are timed on anyio's clock, whose numbers mean nothing outside of this process.
         return Running(status.state.value, reason, self._now() - (anyio.current_time() - status.since))
 
     def _failure(self, key: str, stored: KnownFailure | None, clean: Callable[[str], str]) -> KnownFailure | None:
         """Return why a server fails: as seen by this process, otherwise as stored by any."""
         status = self._fleet.status(key) if self._fleet else None
+        # This process may have tried after the one that stored it.
         if status and status.failure and (stored is None or stored.failure != status.failure):
             stored = KnownFailure(status.failure, self._now() - (anyio.current_time() - status.since))
         return stored and replace(stored, failure=replace(stored.failure, reason=clean(stored.failure.reason)))
@@ -264,6 +269,7 @@ def open_status(settings: Settings, runtime: Runtime) -> Generator[StatusReader]
     with ExitStack() as stack:
         offline = skills = None
         if settings.tool_cache.exists():
+            # To look at the status is no event, and must not create the file of events.
             opening = open_offline(settings, runtime, events=EventLog(_discard), keep_rows=True)
             offline = stack.enter_context(opening)
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():

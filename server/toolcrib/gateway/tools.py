@@ -201,6 +201,7 @@ class SearchNotes:
     def of(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
         """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
         there = self._there(session, answer, catalog) if server is None else ""
+        # The usual case: every server is listed and works, so everything was searched.
         if server is None and self._fleet.is_quiet and not self._missing.leaves_out:
             return " ".join(filter(None, (answer.note, there))) or None
         clean = partial(self._gate.without_denied_names, session, catalog=catalog)
@@ -250,6 +251,7 @@ class CallConfirmations:
         """
         if self._asks_nobody:
             return
+        # By the name first: only rules about effects need the definition, which is on disk.
         is_named = self._rules.names(tool)
         if not is_named and not self._rules.may_concern_effects(tool):
             return
@@ -501,6 +503,7 @@ class ToolUseCases:
         """
         began = time.perf_counter()
         refuse_blank(request)
+        # Before the catalog is taken, which the wait may add to.
         await self._likely_servers(session, request)
         catalog = self.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
@@ -519,6 +522,7 @@ class ToolUseCases:
 
     async def _named_server(self, session: Session, key: str) -> None:
         """Wait for one server that was never listed; start it again if it has failed."""
+        # A server of which nothing can be permitted is neither started nor waited for: both would tell that it exists.
         if key in self.fleet and self.gate.permissions(session).permits_some_of(key):
             self.fleet.prefer([key])
             await self._first_listing(session, [key])
@@ -596,6 +600,7 @@ class ToolUseCases:
             await self._confirmations.require(request, tool, fitting)
             report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
             downstream = self.fleet.resolve(tool.server, session)
+            # Here too, so that a server that answers nothing is not started first.
             downstream.calls.circuit.check()
             params = {key: request.params[key] for key in _FORWARDED if key in request.params}
             params |= {"name": tool.name, "arguments": fitting}

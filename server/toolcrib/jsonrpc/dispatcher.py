@@ -220,6 +220,7 @@ class OutgoingRequests:
             ValueError: the id that ``opts`` asks for is in use.
 
         """
+        # After the end nothing would resolve it, and its caller would wait for ever.
         if self._is_closed:
             raise _raised(CLOSED)
         request_id, key = self._id_for(opts)
@@ -247,6 +248,7 @@ class OutgoingRequests:
     def resolve(self, request_id: RequestId | None, outcome: Outcome) -> bool:
         """Deliver a response to the waiting caller; return whether there is one."""
         pending = self._find(request_id)
+        # A second answer to one request, or one that comes after the wait was given up, is nobody's.
         if pending is None or pending.answer.done():
             return False
         pending.answer.set_result(outcome)
@@ -313,6 +315,7 @@ def _raised(error: ErrorData) -> MCPError:
 
 
 def _number(value: Any) -> float | None:
+    # A bool is an int in Python, but no number in JSON.
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -452,6 +455,7 @@ class LineDispatcher(Channel):
 
     def _take(self, line: bytearray) -> None:
         """Process the next line. While a long one is being decoded, subsequent lines wait."""
+        # Decoding a long line at once would keep the event loop from everybody else.
         if len(line) >= _STEPWISE_FROM:
             self._reader.hold()
             self._spawn(self._take_long(line), anyio.CancelScope())
@@ -580,6 +584,7 @@ class LineDispatcher(Channel):
         finally:
             asked.close()
             key = coerce_request_id(request_id)
+            # The id may have been reused meanwhile: then the entry is that of the later request.
             if self._in_flight.get(key) is asked:
                 del self._in_flight[key]
         if asked.is_cancelled or has_answer:

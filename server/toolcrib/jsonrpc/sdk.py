@@ -192,6 +192,7 @@ class ProtocolServer(Server[Any]):
         if handler is None:
             return None
         try:
+            # Validated as for the SDK's own handlers, none of which runs for it.
             validate_client_request(context.method, context.protocol_version, context.params)
         except KeyError:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method) from None
@@ -361,6 +362,7 @@ class StreamDispatcher(JSONRPCDispatcher[TransportContext]):
     """The SDK's dispatcher over a pair of message streams, which also signals the end of its connection."""
 
     def __init__(self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]) -> None:
+        # Answered before the next message is read, which may rely on the handshake.
         super().__init__(read, write, inline_methods=frozenset({"initialize"}))
         self.ended = anyio.Event()
 

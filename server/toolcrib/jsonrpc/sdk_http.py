@@ -197,6 +197,7 @@ class HttpSession(StreamableHTTPServerTransport):
                 event = EventMessage(sent.message, self._store(stream, sent.message))
                 if sender is not None:
                     await sender.send(event)
+        # Its reader has gone; what was stored can be fetched by resuming.
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._request_streams.pop(stream, None)
 
@@ -232,6 +233,7 @@ class HttpSession(StreamableHTTPServerTransport):
                 response = await self._response_to(pending) if await self._dispatch(carried) else self._session_gone()
                 await response(request.scope, request.receive, send)
             finally:
+                # A later request with the same id may have taken its place.
                 if streams.get(stream) is ends:
                     del streams[stream]
 
@@ -394,6 +396,7 @@ class _Incoming(_End):
         """Raise ClosedResourceError if the session has ended."""
         if self.is_closed:
             raise anyio.ClosedResourceError
+        # With its context, which holds the token of its request: tasks made elsewhere would run as another caller.
         self._messages.put_nowait((copy_context(), message))
 
     async def aclose(self) -> None:

@@ -80,6 +80,7 @@ class EarlyExchange:
         """
         self._due = due
         if (self._answer_lines() or self.unsent) and self.replayed:
+            # In a thread: hosts that start many servers take longer to ask than any pause that a start could afford.
             woken, wake = os.pipe()
             thread = threading.Thread(target=self._go_on, args=(woken,), daemon=True)
             self._going_on = thread, woken, wake
@@ -97,6 +98,7 @@ class EarlyExchange:
     def _go_on(self, woken: int) -> None:
         with suppress(*_NOT_FOR_US):
             may_read = not self.unsent
+            # Once woken, only the server may read: a message whose bytes went to both would be lost.
             while may_read and select.select([_STDIN, woken], [], [])[0] == [_STDIN]:
                 may_read = self.read() and self._answer_lines()
             while self.unsent and not select.select([woken], [_STDOUT], [])[0]:
@@ -176,6 +178,7 @@ class StartConditions:
         for path in self.files(question):
             with suppress(FileNotFoundError), path.open("rb") as file:
                 status = os.fstat(file.fileno())
+                # What another user could have written would answer in our name.
                 if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     return []
                 kept = json.loads(file.read(STORED_MAX))
@@ -190,11 +193,13 @@ def answer_early(arguments: Sequence[str], environ: Mapping[str, str]) -> EarlyE
     begun = EarlyExchange()
     with suppress(*_NOT_FOR_US):
         mode = os.fstat(_STDIN).st_mode
+        # Only a pipe or a socket has a program at its end, and can be polled.
         if sys.platform == "win32" or "http" in " ".join(arguments) or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             return begun
         start = StartConditions(arguments, environ)
         if not start.is_knowable:
             return begun
+        # Set even if nothing is stored for it yet: the server then stores what it answers.
         begun.start = start
         if not any(path.parent.is_dir() for path in start.files(None)):
             return begun
@@ -216,6 +221,7 @@ def _question(message: Any) -> Any:
 
 def _written(data: bytes) -> int:
     """Write as much as fits, and return the number of bytes."""
+    # A client that is writing itself may read only afterwards: a write that waits for it could wait for ever.
     was_blocking = os.get_blocking(_STDOUT)
     os.set_blocking(_STDOUT, False)
     try:

@@ -17,6 +17,7 @@ def cacheable(result: JsonObject, ttl_ms: int = 0) -> JsonObject:
     """Return a result with its cache lifetime and scope (2026-07-28), unless it has these already."""
     if result.get("resultType", "complete") != "complete":
         return result
+    # Private, because lists and contents depend on the authorization of the request.
     return {"ttlMs": ttl_ms, "cacheScope": "private", **result}
 
 

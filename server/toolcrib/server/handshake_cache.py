@@ -87,6 +87,7 @@ class HandshakeCache:
         if self._session is None:
             self._session, self._question, self._result = session, question, result
             self._answered.set()
+            # Answered already, and not written again: generating instructions now would delay the next request.
             if any(question == replayed for replayed, _outcome in self._replayed):
                 return result
         return with_instructions(result, await self._instructions.told_to(session))
@@ -183,6 +184,7 @@ class HandshakeCache:
         beside = file.with_suffix(f".{os.getpid()}")
         beside.touch(mode=0o600)
         beside.write_text(text, encoding="ascii")
+        # As a whole, because another start may be reading it.
         beside.replace(file)
         oldest_last = sorted(file.parent.glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True)
         for each in oldest_last[_FILES_MAX:]:

@@ -179,6 +179,7 @@ class TokenTable:
         """Return the caller whom the token identifies; None for an unknown one."""
         digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
         found: TokenSection | None = None
+        # Without an early exit, so that no duration tells which token was close.
         for known, section in self._tokens:
             if hmac.compare_digest(known, digest):
                 found = section
@@ -210,6 +211,7 @@ async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket,
         http=protocol,
         h11_max_incomplete_event_size=HEAD_MAX_BYTES,
         backlog=accepted_at_once(http),
+        # uvicorn's own would configure the logging of the whole process.
         log_config=None,
         access_log=False,
         lifespan="off",

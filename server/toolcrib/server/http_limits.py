@@ -74,6 +74,7 @@ class CoalescingWriter:
 
     def close(self) -> None:
         """Write held data, then close the connection."""
+        # uvicorn closes right after its last write, which is still held.
         self._flush()
         self._transport.close()
 

@@ -73,6 +73,8 @@ class Instructions:
         catalog = self._indexer.current()
         named = self._subjects.describe(servers, session, catalog, _NAMES_ROOM)
         count = len(self._gate.permitted(session, catalog).tools)
+        # Not while servers are being listed: a count that is about to grow misleads, and makes the answer one that
+        # cannot be stored for the next start.
         known = f" ({count:,} tools)" if count and not self._fleet.listing_first else ""
         line = f"toolcrib has the tools of these MCP servers{known}: {named}. Find them with toolcrib's tool_search."
         return one_line(line)[:_FIRST_LINE_MAX]

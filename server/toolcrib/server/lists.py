@@ -125,12 +125,14 @@ class ListChanges:
         if len(self.listening) >= _LISTENING_MAX:
             raise MCPError(code=types.INTERNAL_ERROR, message="Subscription limit reached")
         subscriptions = Subscriptions()
+        # No await since the check, so that the bound holds for requests that arrive together.
         self.listening[subscriptions] = session
         try:
             wanted = params.notifications.resource_subscriptions or ()
             async with self._updates.held(session, wanted, subscriptions) as held:
                 if anyio.current_time() < self.wrong_until:  # runs once the client is subscribed
                     self._tasks.start_soon(tell, partial(subscriptions.publish, ToolsListChanged()))
+                # The client is told which it holds; one that it may not read is missing like one that does not exist.
                 honored = params.notifications.model_copy(update={"resource_subscriptions": held or None})
                 return await subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
         finally:
@@ -153,6 +155,7 @@ class ListChanges:
     def on_catalog_change(self, change: CatalogChange) -> None:
         """Notify every session and subscriber whose list of tools has changed."""
         for session, say in self._everybody(ToolsListChanged()):
+            # A change of what a caller may not see must not be noticeable, so nobody else is notified.
             if self._gate.differs(session, change.before, change.after):
                 self._tasks.start_soon(tell, say)
 

@@ -61,6 +61,7 @@ class PromptMethods:
 
     async def _list(self, context: Context, params: JsonObject) -> JsonObject:
         session, cursor = await self._sessions.resolve(context), params.get("cursor")
+        # Only the last provider has several pages, so a cursor is one of its own.
         providers, after = (self._providers, "") if cursor is None else (self._providers[-1:], place_of(cursor, 1)[0])
         prompts: list[JsonObject] = []
         last = None
@@ -170,6 +171,7 @@ class ResourceMethods:
             if not after or after.startswith(provider.prefix):
                 return self._providers[place:]
         if after:
+            # A reload may have removed its provider: an error is better than a list with a gap.
             raise BadRequest("'cursor' is not one that was given here. Leave it out to begin with the first page.")
         return ()
 
@@ -180,6 +182,7 @@ class ResourceMethods:
 
     async def _read(self, context: Context, params: JsonObject) -> JsonObject:
         request, uri = await self._sessions.request(context), params["uri"]
+        # First, so that no server can answer for an address of ours.
         if fixed := self._fixed.get(uri):
             return cacheable(text_contents(uri, fixed.mime_type, await fixed.read(request.session)))
         for provider in self._providers:
@@ -327,6 +330,7 @@ class CatalogPages:
         page = uri.removeprefix(self.prefix)
         number = page.removesuffix(".xml")
         form = "json" if number == page else "xml"
+        # int() also takes other digits and signs, by which one page would have many addresses.
         if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
             raise UnknownResource(uri)
         text = await self._overviews.full_catalog(request.session, form, int(number))
@@ -356,6 +360,7 @@ class SkillFiles:
             NotConfirmed: a person has to confirm first, and has not.
 
         """
+        # A person may have to confirm first: a sessionless client then repeats the request with the answer.
         return await self._resumable.run(request, partial(self._read, uri))
 
     async def _read(self, uri: str, request: Request) -> JsonObject:
@@ -441,6 +446,7 @@ def _number(given: Mapping[str, str], name: str, least: int, most: int) -> int |
     text = given.get(name)
     if text is None:
         return None
+    # The slice bounds int(), whose time grows with the square of the digits; a cut number is still too large.
     if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
         raise BadRequest(f"'{name}' must be a number from {least} to {most}.")
     return int(text)
@@ -448,6 +454,7 @@ def _number(given: Mapping[str, str], name: str, least: int, most: int) -> int |
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
+# Files change without a notification, and what is published depends on the caller.
 _CACHE: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
 
 
@@ -533,8 +540,10 @@ def methods_offered(generation: Generation, sessions: Sessions, resumable: Resum
             methods.append(SkillsExtension(skills, sessions))
         resources.append(CatalogPages(skills))
     of_servers = ServerResources(offers)
+    # Last: it takes every address that is left.
     resources.append(of_servers)
     if "prompt" in offers.indexer.kinds:
+        # Last, as the one provider with several pages; and no server can take the name of a prompt of ours.
         prompts.append(ServerPrompts(offers))
     if prompts:
         methods.append(PromptMethods(sessions, prompts))

@@ -117,6 +117,7 @@ class CountedCall:
         for load in self._loads:
             load.calls, load.size = load.calls - 1, load.size - self._size
             if not load.calls:
+                # Callers come and go without end; only those with calls under way are remembered.
                 del load.loads[load.owner]
 
 
@@ -220,6 +221,7 @@ class RequestHandler:
         """Answer a request and count it while it runs; a notification has no answer."""
         if context.request_id is None:
             return await self._take_note(context, call_next)
+        # A subscription lasts as long as its client: counted, it would keep a replaced generation open.
         if context.method == _LISTEN:
             return await self._answer(context, call_next)
         self.under_way += 1
@@ -233,6 +235,7 @@ class RequestHandler:
         """Answer a request, with errors that disclose nothing internal."""
         try:
             return await self._result(context, call_next)
+        # The SDK answers it with the protocol's error for invalid params.
         except ValidationError:
             raise
         except MCPError as error:
@@ -254,6 +257,7 @@ class RequestHandler:
 
     async def _result(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Answer methods that involve servers, bypassing the SDK's validation of results; leave the rest to the SDK."""
+        # Another process may have listed a server since. Checked beside this request, which does not wait for it.
         self._tool_use_cases.indexer.schedule_reload()
         self._require_session(context)
         if _is_open(context):
@@ -301,6 +305,7 @@ class RequestHandler:
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
         name, arguments = params.get("name"), params.get("arguments")
+        # The SDK's validation is bypassed (ADR 4), so the shape is checked here.
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(
                 code=types.INVALID_PARAMS,
@@ -312,8 +317,11 @@ class RequestHandler:
             with self._pending.counted(request.session, given), ended_without(client_of(context.request), self._tasks):
                 answer = self._builtins.run if name in self._builtins.tools else self._tool_use_cases.call_listed
                 result = await self._resumable.run(request, lambda request: answer(request, name, given))
+        # In the result, which a model sees and can act on; of JSON-RPC errors hosts show it little (server/tools,
+        # "Error Handling").
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
+        # Without a result the block was cancelled, because the client has gone.
         return _call_result(result or failure(_GONE), self._server_info(context))
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:

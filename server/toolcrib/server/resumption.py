@@ -49,6 +49,7 @@ class Replay:
         most = self._max_bytes // _SHARE
         size = _EVENT_BYTES + _weight(message, most)
         if size > most:
+            # A lost notification costs little, but somebody waits for an answer.
             if not isinstance(message, JSONRPCResponse):
                 return event_id
             message, size = _too_large(message), _EVENT_BYTES
@@ -81,6 +82,7 @@ class SessionEvents(SessionEventStore):
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
         """Send the events of a stream after a given one, and return the stream; None if the event is gone."""
+        # Ids count over all sessions; one of another's is not found here, and so resumes nothing.
         last = self.events.get(last_event_id)
         if last is None:
             return None

@@ -78,6 +78,7 @@ class Serving:
 
     async def _prepare(self, generation: Generation) -> AbstractContextManager[None]:
         """Open what serves another generation, before anything has changed."""
+        # In a thread, because the table of known clients is a file.
         profiles = await anyio.to_thread.run_sync(ClientProfiles, generation.settings, self._transport)
         handler = await self._tasks.start(self._own, generation, profiles)
         return self._switching(generation, profiles, handler)
@@ -85,6 +86,7 @@ class Serving:
     @contextmanager
     def _switching(self, generation: Generation, profiles: ClientProfiles, handler: RequestHandler) -> Generator[None]:
         """Serve from another handler after the block, and notify the clients whose lists differ."""
+        # The lists of before, to be compared with those after the switch.
         settings, before, lists = generation.settings, self.handler, self.handler.lists()
         yield
         self.sessions.change(settings, profiles)
@@ -98,6 +100,7 @@ class Serving:
     ) -> None:
         """Own what serves one generation, until another one has replaced it and its last request has ended."""
         limits = generation.settings.toolcrib.limits
+        # A request that began before a reload reads the files of its generation until it ends.
         with generation.held():
             async with open_resumable(limits) as resumable:
                 handler = RequestHandler(
@@ -111,6 +114,7 @@ class Serving:
                 )
                 task_status.started(handler)
                 await generation.retired.wait()
+                # No call takes longer: what is still counted then hangs, and must not keep files open.
                 with anyio.move_on_after(limits.call_max_s):
                     while handler.under_way:
                         await anyio.sleep(_DRAIN_POLL_S)

@@ -1,4 +1,4 @@
-"""Requests during which a caller may have to be asked, handled in both eras."""
+"""Sessions of clients in both eras, their requests as these are handed on, and requests that wait for their caller."""
 
 import json
 import math
@@ -79,12 +79,14 @@ class Client:
         """Watch the calls of an absent client; no task runs while it is present."""
         if self._calls and not self._is_watched:
             self._is_watched = True
+            # In the tasks of a call, which outlive the request whose end begins the watch.
             next(iter(self._calls.values())).start_soon(self._cancel_when_gone)
 
     async def _cancel_when_gone(self) -> None:
         try:
             while not self._requests and (left_s := self._left_at + self._absence_s - anyio.current_time()) > 0:
                 await anyio.sleep(left_s)
+            # It may have come back during the sleep.
             if not self._requests:
                 for call in self._calls:
                     call.cancel()
@@ -239,11 +241,13 @@ class Sessions:
                 capabilities=_declared(context),
                 history=self._history(),
             )
+            # Under a stable id confirmations outlive the connection, as activations do.
             session.confirmed = no_confirmations() if session_id is None else self._confirmed_by(caller, context)
             if kept is not None:
                 session.skills = kept.skills
             self._fleet.expect(session)
             connected = open_here[caller, session_id] = Connected(session, context.session)
+            # A client may name any number of ids.
             if len(open_here) > _PER_CONNECTION:
                 self._fleet.end_session(open_here.pop(next(iter(open_here))).session)
         return connected.session
@@ -338,6 +342,7 @@ class Sessions:
         """Return the session id given by the config or, over HTTP, by the holder of a token."""
         if context.request is None:
             return self._settings.session_id
+        # Without a token anybody could give another's id.
         named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None
         if named and len(named) > _SESSION_ID_MAX:
             raise MCPError(types.INVALID_REQUEST, f"{SESSION_HEADER} has more than {_SESSION_ID_MAX} characters.")
@@ -467,6 +472,7 @@ class _SessionlessRequest(_ClientRequest):
 
     async def notify(self, method: str, params: JsonObject) -> None:
         """Send the client a notification on the stream of its request, if the protocol allows its kind."""
+        # Of what a server may send, 2026-07-28 allows only log messages here; progress has its own way.
         if method == "notifications/message":
             await channel_of(self._context.session).notify(method, self._sent(params))
 

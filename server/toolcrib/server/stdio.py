@@ -78,6 +78,7 @@ def _claimed_descriptors() -> Generator[tuple[int, int]]:
     read_fd, write_fd = _own(0), _own(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     try:
+        # From here on a stray print or read, in any library, can touch neither side of the protocol.
         os.dup2(nowhere, 0)
         os.dup2(2, 1)
         yield read_fd, write_fd

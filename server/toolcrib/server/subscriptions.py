@@ -73,6 +73,7 @@ class _Client:
         self.teller = _Teller(self._send, tasks)
 
     async def _send(self, uri: str) -> None:
+        # Asked again with each update, since a reload may have taken the permission away.
         if uri not in self.sessions or not await self._may(self.sessions[uri], uri):
             return
         params = types.ResourceUpdatedNotificationParams(uri=uri)
@@ -116,6 +117,8 @@ class ResourceUpdates:
         if len(client.held) >= self._most:
             raise BadRequest(f"A session may subscribe to {self._most} resources (limits.subscriptions).")
         with ExitStack() as undoing:
+            # Reserved before the server is asked, so that requests that arrive together neither subscribe twice nor
+            # pass the bound.
             client.held[uri], client.sessions[uri] = None, session
             undoing.callback(client.held.pop, uri, None)
             release = await self._offers.subscribe(session, uri, partial(client.teller.note, uri))
@@ -165,6 +168,7 @@ class ResourceUpdates:
 
         try:
             async with anyio.create_task_group() as tasks:
+                # All at once: each may wait for the start of another server.
                 for uri in dict.fromkeys(uris[: self._most]):
                     tasks.start_soon(subscribe, uri)
             yield [uri for uri in uris if uri in held]

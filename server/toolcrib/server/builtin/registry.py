@@ -69,6 +69,7 @@ class Builtins:
     def shown_to(self, session: Session) -> list[JsonObject]:
         """Return the definitions of these tools for the session's caller, in order; the same list while they are."""
         depends_on = (self._gate.servers(session), session.reads_more, bool(session.skills.handle))
+        # Each list asks twice, and is compared with the one before: the same object is compared at once.
         known = self._shown.get(depends_on)
         if known is None:
             known = self._shown[depends_on] = self._definitions(session)
@@ -94,10 +95,13 @@ class Builtins:
 
         """
         tool, session = self.tools[name], request.session
+        # Before validation, since no model of arguments names it, and each refuses what it does not name.
         if self._takes_handle(session, name):
             arguments = self._resume_scope(session, arguments)
+        # After the handle, which may have switched the session to a scope with other active skills.
         active = session.skills.skills
         answer = await tool.run(request, _validated(tool.arguments, arguments))
+        # While the request is under way: over HTTP its channel ends with the answer.
         if self._gate.shows_otherwise(session, self._indexer.current(), active):
             await request.notify_tools_changed()
         if not isinstance(answer, Answer):
@@ -105,6 +109,7 @@ class Builtins:
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
         if answer.meta:
             result["_meta"] = answer.meta
+        # Some hosts show their model both forms, at twice the tokens; these get the text alone (ADR 16).
         return {**result, "structuredContent": answer.structured} if session.client_profile.structured else result
 
     def _resume_scope(self, session: Session, arguments: JsonObject) -> JsonObject:
@@ -126,5 +131,6 @@ def _validated(model: type[Arguments], arguments: JsonObject) -> Arguments:
 
 
 def _with_handle(definition: JsonObject) -> JsonObject:
+    # A copy: the definition itself is shared by all sessions.
     schema = definition["inputSchema"]
     return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _HANDLE_SCHEMA}}}

@@ -1,4 +1,4 @@
-"""``skill_report_outcome``: what a model reads of it, its arguments, and its answer."""
+"""The built-in tools of skills: what a model reads of each, its arguments, and its answer."""
 
 import json
 from typing import Annotated, ClassVar, Literal, Self
@@ -110,6 +110,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
 
         """
+        # The config sets default and maximum, so the model of the arguments cannot state them.
         limit = self._limit if given.limit is None else given.limit
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
@@ -373,12 +374,13 @@ def _list_text(answer: ListAnswer) -> str:
     return "\n".join(lines)
 
 
-_TOLD_TOKENS = 1500
+_ANSWER_TOKENS = 1500
 """Maximum size of an answer, in estimated tokens."""
 
 _NAMES = object_of({"names": {**TEXTS, "description": "As skill_get"}}, ["names"])
 _AMBIGUOUS: JsonObject = {"type": "object", "additionalProperties": TEXTS}
 
+# Both are read-only to clients: they change what this session is shown, and nothing outside of it.
 _ACTIVATE: JsonObject = {
     "title": "Open the tools of skills",
     "description": 'Open skills\' tools without texts.\nExamples:\n- args: {"names":["pdf"]}',
@@ -431,7 +433,7 @@ class ActivateSkills(_SwitchesSkills):
             NotConfirmed: a person has to confirm first, as for the text.
 
         """
-        wanted = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
+        wanted = GetRequest(given.names, max_tokens=_ANSWER_TOKENS)
         answer = await self._skill_use_cases.activate(request.session, wanted, request)
         active = _active(request.session)
         said: JsonObject = {"active": active}
@@ -487,6 +489,7 @@ _REPORT_DEFINITION: JsonObject = {
     "annotations": {
         "readOnlyHint": False,
         "destructiveHint": False,
+        # A second report about the same delivery of a text is refused.
         "idempotentHint": False,
         "openWorldHint": False,
     },

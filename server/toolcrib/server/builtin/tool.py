@@ -62,6 +62,8 @@ READ_ONLY: JsonObject = {"annotations": {"readOnlyHint": True, "openWorldHint": 
 class Arguments(BaseModel):
     """The arguments of a built-in: exactly its fields, each of its type."""
 
+    # A model would take an ignored argument for an applied one, so unknown ones are refused. Built on first use: no
+    # start waits for models of arguments.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
@@ -70,6 +72,7 @@ _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 def misfit(model: type[Arguments], error: ValidationError) -> BadRequest:
     """Return the error for invalid arguments: its text names each wrong field, and the valid parameters."""
+    # Not pydantic's own text, which repeats what was given and links to its documentation.
     problems = "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
     )

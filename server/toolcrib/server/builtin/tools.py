@@ -1,4 +1,4 @@
-"""``read_more``: what a model reads of it, and its arguments."""
+"""The built-in tools that find and call tools of servers: what a model reads of each, its arguments, its answer."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -137,6 +137,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
 
         """
+        # The config sets the maximum, so the model of the arguments, which is one for all, cannot state it.
         if given.limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
         wanted = SearchRequest(
@@ -284,6 +285,7 @@ class _Door(BuiltinTool[CallArguments]):
 
     async def run(self, request: Request, given: CallArguments) -> JsonObject:
         """Call the tool that the arguments name."""
+        # A constant list never shows it, so the notice of a page names this tool instead (ADR 25).
         if given.name == READ_MORE:
             schema = self._read_more.definition["inputSchema"]
             arguments = unwrap_arguments(given.arguments, schema) or {}
@@ -311,6 +313,7 @@ class CallTool(_Door):
                 'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
             ),
             "inputSchema": _input_schema(),
+            # The hints of the worst tool that it may call: clients decide by them whether to ask a person.
             "annotations": {"destructiveHint": True, "openWorldHint": True},
             **ALWAYS_LOAD,
         }
@@ -334,6 +337,7 @@ class CallReadOnly(_Door):
             "title": "Call a read-only tool",
             "description": "Call a tool that its server declares read-only; refuses others.",
             "inputSchema": _input_schema(),
+            # A client may run it without asking, because it refuses what is not declared read-only.
             "annotations": {"readOnlyHint": True, "openWorldHint": True},
             **ALWAYS_LOAD,
         }
