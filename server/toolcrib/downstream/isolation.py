@@ -68,8 +68,9 @@ class Isolation:
         """Return the scope of the connection by which a session uses a server, and its era if the server speaks both.
 
         ``era`` is "modern" if the server speaks only that one. Then nothing is declared at a handshake: each request
-        declares what its client can do. A server that speaks both can ask a client of the handshake era only in that era,
-        and a modern client in either (ADR 28): a process that several clients share is opened in the handshake era.
+        declares what its client can do. A server that speaks both can ask a client of the handshake era only in that
+        era, and a modern client in either (ADR 28): a process that several clients share is opened in the handshake
+        era.
         """
         whose = self._whose(server, session)
         if era == "modern" or not (session.capabilities or session.is_modern):
