@@ -1,4 +1,4 @@
 """Events for the operator of toolcrib: one JSON object a line."""
 
-PUBLIC = ("kinds", "log", "reading", "server_logs")
+PUBLIC = ("history", "kinds", "log", "reading", "server_logs")
 """The modules that other packages may import."""
