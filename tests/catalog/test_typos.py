@@ -82,3 +82,26 @@ def test_a_slip_in_one_word_does_not_lessen_another(world: World, ask):
     world.listed(listing("s", record("s", "point", "Points at a wall."), record("s", "paint", "Paints a wall.")))
     assert ask(world, "pxint paint").matches == ask(world, "paint pxint").matches
     assert names(ask(world, "pxint paint"))[0] == "s__paint"
+
+
+def test_a_word_that_is_taken_for_another_never_makes_an_answer_sure(world: World, ask):
+    world.listed(ISSUES)
+    assert ask(world, "merge a pull request").confidence == "high"
+    for misspelt in ("mrege a pulll request", "merge a pulll requst"):
+        found = ask(world, misspelt)
+        assert (names(found)[0], found.confidence) == ("github__merge_pull_request", "low"), misspelt
+
+
+def test_the_name_of_a_product_that_is_not_there_is_not_surely_a_common_word(world: World, ask):
+    world.listed(listing("shop", record("shop", "list_stripes", "Lists the stripes of a pattern.")))
+    assert ask(world, "list stripes").confidence == "high"
+    assert ask(world, "list stripe2").confidence == ask(world, "list strips").confidence == "low"
+
+
+def test_a_word_that_the_tools_have_in_another_word_is_not_taken_for_one_that_is_spelled_like_it(world: World, ask):
+    listed = (
+        record("draw", "ease_layer", "Moves a layer smoothly."),
+        record("draw", "delete_layer", "Takes a layer away."),
+    )
+    world.listed(listing("draw", *listed))
+    assert names(ask(world, "erase a layer"))[0] == "draw__delete_layer"

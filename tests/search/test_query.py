@@ -71,6 +71,14 @@ def test_a_word_that_stands_outside_too_counts_whole():
     assert parsed("find the budget 'budget'").terms["budget"] == 1
 
 
+def test_numbers_and_ids_count_little():
+    assert parsed("refund order 4711").terms["4711"] < parsed("refund order 4711").terms["order"] == 1
+    pod = parsed("restart pod web-7f9c5d4b8-x2zrt").terms
+    assert pod["web"] < pod["pod"] == pod["restart"] == 1
+    assert parsed("the sha256 of a file").terms["sha"] == 1
+    assert dict(parsed("4711").terms) == {"4711": 1}
+
+
 def test_an_apostrophe_is_no_quotation_mark():
     assert set(parsed("list Ana's issues and Tom's pages").terms.values()) == {1}
 

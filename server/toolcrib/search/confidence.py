@@ -43,7 +43,8 @@ class Evidence:
     that it contains, weighted by rarity; a misspelt word counts in part. Both are the largest of the whole query and of
     those of its clauses for which the same match comes first. ``gap``: the distance to the second match. ``words``: the
     largest unweighted share of the query's words that any of the matches contains. ``length``: how many words of the
-    query count; of a long query even the right match contains a smaller share.
+    query count; of a long query even the right match contains a smaller share. ``as_spelt``: whether it would be as
+    good without words that were taken for others of nearly the same spelling, or is not good enough anyway.
     """
 
     level: float
@@ -51,6 +52,7 @@ class Evidence:
     gap: float
     words: float
     length: int = 1
+    as_spelt: bool = True
 
     @property
     def strength(self) -> float:
@@ -70,7 +72,7 @@ def word_for(evidence: Evidence, unlikely: float = 0.0) -> Confidence:
     strength = evidence.strength
     if 0 < strength < unlikely and evidence.coverage < _ALL_WORDS:
         return "none"
-    return "high" if strength >= _LIKELY else "low"
+    return "high" if strength >= _LIKELY and evidence.as_spelt else "low"
 
 
 def explained(confidence: Confidence, use: str = "call") -> str:

@@ -12,8 +12,8 @@ from typing import Protocol
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
 from toolcrib.search.english import Synonyms
 
-_FRAMING, _QUOTED, _PLACEHOLDER = 0.3, 0.6, 0.4
-"""Weights of words that only frame the request, that are quoted, and of placeholders.
+_FRAMING, _QUOTED, _PLACEHOLDER, _NUMBER = 0.3, 0.6, 0.4, 0.3
+"""Weights of words that only frame the request, that are quoted, of placeholders, and of ids and numbers.
 
 Measured on the tuned halves of four catalogs: flat around these values.
 """
@@ -52,12 +52,13 @@ _REMEMBERED_MAX = 16
 
 _SET_APART = re.compile(
     r"(?P<placeholder><[^<>\n]{1,60}>)"
+    r"|(?P<identifier>(?<![\w-])(?=[\d-]*[^\W\d])(?=(?:[^\W\d]|-)*(?:\d(?:[^\W\d]|-)*){4})[\w-]{6,64}(?![\w-]))"
     r"|(?P<quoted>'[^'\n]{2,120}'(?!\w)|\"[^\"\n]{2,200}\"|“[^“”\n]{2,200}”|https?://\S{1,200}|[\w.+-]{1,60}@[\w.-]{1,60})"
 )
 SET_APART_MARK = "0"
 """A digit, so that together with adjacent characters it never forms a purely alphabetic word."""
 
-_WEIGHTS = {"placeholder": _PLACEHOLDER, "quoted": _QUOTED}
+_WEIGHTS = {"placeholder": _PLACEHOLDER, "quoted": _QUOTED, "identifier": _NUMBER}
 _PART_END = re.compile(
     r"(?<=[.!?;])\s+|\n+|;\s*|,\s+and\s+|,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next|also)[,\s]+",
     re.IGNORECASE,
@@ -97,7 +98,7 @@ def plain(text: str) -> Query:
 
 
 def without_set_apart(text: str) -> str:
-    """Return a request with each quotation, address and placeholder replaced by ``SET_APART_MARK``."""
+    """Return a request with each quotation, address, placeholder and id replaced by ``SET_APART_MARK``."""
     return _SET_APART.sub(SET_APART_MARK, text)
 
 
@@ -106,7 +107,7 @@ def _terms(text: str) -> Terms:
     for piece, weight in _pieces(text):
         for word in words(piece):
             if word not in STOP_WORDS and (word in counted or len(counted) < _TERMS_MAX):
-                own = weight * (_FRAMING if word in FRAMING_WORDS else 1.0)
+                own = weight * (_FRAMING if word in FRAMING_WORDS else _NUMBER if word.isdigit() else 1.0)
                 counted[word] = max(own, counted.get(word, 0.0))
     # Only the ratio of weights matters: a request that is one quotation must not rank as if it were less important.
     most = max(counted.values(), default=1.0)
@@ -275,13 +276,14 @@ class Concept:
 class ExpandedQuery:
     """A query in the words of the documents: ``weights`` of the stems that match a word, and ``synonyms`` of its words.
 
-    ``name_weights`` has both, for the words of a document's name.
+    ``name_weights`` has both, for the words of a document's name. ``is_corrected``: some words were not spelled so.
     """
 
     concepts: Sequence[Concept]
     weights: Mapping[str, float]
     synonyms: Sequence[SynonymGroup]
     name_weights: Mapping[str, float]
+    is_corrected: bool
 
 
 class QueryExpansion:
@@ -290,15 +292,19 @@ class QueryExpansion:
     def __init__(self, vocabulary: Vocabulary, stem: Callable[[str], str], synonyms: Synonyms) -> None:
         self._vocabulary, self._stem, self._synonyms = vocabulary, stem, synonyms
 
-    def expand(self, terms: Terms) -> ExpandedQuery:
-        """Return the words of a query, weighted as in ``terms``, as stems of the documents."""
+    def expand(self, terms: Terms, *, corrected: bool = True) -> ExpandedQuery:
+        """Return the words of a query, weighted as in ``terms``, as stems of the documents.
+
+        ``corrected``: a word in no document stands for one that is spelled nearly like it.
+        """
         by_stem: dict[str, str] = {}
         counted: dict[str, float] = {}
         for term, weight in terms.items():
             stem = self._stem(term)
             by_stem.setdefault(stem, term)
             counted[stem] = max(weight, counted.get(stem, 0.0))
-        weights, matching = self._matching(by_stem, counted)
+        misspelt = self._misspelt(by_stem) if corrected else {}
+        weights, matching = self._matching(by_stem, counted, misspelt)
         # A misspelt word is as rare as its correction: its own spelling occurs nowhere, which would make it the rarest.
         concepts = [
             Concept(
@@ -315,20 +321,24 @@ class QueryExpansion:
         ]
         # A copy, because synonyms of synonyms do not count.
         name_weights = dict(weights)
-        for stem, weight in weights.items():
+        unmatched = {stem: counted[stem] for stem, stems in matching.items() if not stems}
+        for stem, weight in (weights | unmatched).items():
             for other in self._synonyms.get(stem, ()):
                 name_weights.setdefault(other, _SYNONYM * weight)
-        return ExpandedQuery(concepts, weights, synonyms, name_weights)
+        return ExpandedQuery(concepts, weights, synonyms, name_weights, is_corrected=bool(misspelt))
 
     def _matching(
-        self, by_stem: Mapping[str, str], counted: Mapping[str, float]
+        self, by_stem: Mapping[str, str], counted: Mapping[str, float], misspelt: Mapping[str, list[str]]
     ) -> tuple[dict[str, float], dict[str, list[str]]]:
-        """Return the weights of stems of the documents, and the stems that each stem of the query means."""
+        """Return the weights of stems of the documents, and the stems that each stem of the query means.
+
+        ``misspelt`` are the corrections of those that are misspelt.
+        """
         weights: dict[str, float] = {}
         matching: dict[str, list[str]] = {}
         for stem, term in by_stem.items():
             known = stem in self._vocabulary
-            matching[stem] = [stem] if known else self._repaired(stem, term)
+            matching[stem] = [stem] if known else misspelt.get(stem) or self._parts(stem, term)
             for each in matching[stem]:
                 weights[each] = max(weights.get(each, 0.0), counted[stem] * (1.0 if known else _REPAIRED))
         # Two words of the query may be one in the documents: "web hook" and "webhook".
@@ -363,13 +373,27 @@ class QueryExpansion:
                     found[other] = _SYNONYM * counted * (1.0 if own_rarity is None else min(1.0, own_rarity / rarity))
         return found
 
-    def _repaired(self, stem: str, term: str) -> list[str]:
-        """Return the stems that an unknown word may mean: if it is misspelt, or two words written as one."""
-        # A typo in the ending gives another stem, so the word itself is looked up as well.
-        near = dict.fromkeys((*self._vocabulary.near(stem), *self._vocabulary.near(term)))
-        if near:
-            # The word that most documents contain is the likeliest to be meant.
-            return sorted(near, key=lambda each: -self._vocabulary.frequency(each))[:_REPAIRS_MAX]
+    def _is_meant(self, stem: str) -> bool:
+        """Return whether the documents have a word, or another one for it: then it is spelled as it is meant."""
+        return stem in self._vocabulary or any(other in self._vocabulary for other in self._synonyms.get(stem, ()))
+
+    def _misspelt(self, by_stem: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the corrections of those words of a query that are likely to be misspelt, by stem."""
+        misspelt: dict[str, list[str]] = {}
+        for stem, term in by_stem.items():
+            if not self._is_meant(stem):
+                # A typo in the ending gives another stem, so the word itself is looked up as well.
+                near = dict.fromkeys((*self._vocabulary.near(stem), *self._vocabulary.near(term)))
+                # The word that most documents contain is the likeliest to be meant.
+                likeliest = sorted(near, key=lambda each: -self._vocabulary.frequency(each))[:_REPAIRS_MAX]
+                if likeliest:
+                    misspelt[stem] = likeliest
+        return misspelt
+
+    def _parts(self, stem: str, term: str) -> list[str]:
+        """Return the two words of the documents that an unknown word consists of."""
+        if self._is_meant(stem):
+            return []
         for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
             parts = [self._stem(term[:place]), self._stem(term[place:])]
             if all(part in self._vocabulary for part in parts):

@@ -13,7 +13,7 @@ from operator import lt, mul
 from types import MappingProxyType
 
 from toolcrib.base.text import STOP_WORDS
-from toolcrib.search.confidence import NO_EVIDENCE, Evidence
+from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure
 from toolcrib.search.english import Synonyms
 from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields
 from toolcrib.search.query import (
@@ -338,7 +338,22 @@ class Relevance:
             words=self._most_words(expanded, dict(matches)),
             length=sum(not each.is_framing for each in expanded.concepts) or len(expanded.concepts),
         )
+        if is_sure(evidence) and expanded.is_corrected:
+            # A name that no document has may be one letter from a common word: that must not make an answer sure.
+            agreed = [query, *(part for part, each in zip(query.parts, parts, strict=True) if each.first == first)]
+            evidence = replace(evidence, as_spelt=is_sure(replace(evidence, **self._spelt(agreed, first))))
         return Ranked(tuple(matches), evidence)
+
+    def _spelt(self, agreed: Sequence[Part], number: int) -> Mapping[str, float]:
+        """Return the level and the coverage of a document for a query and parts of it, words taken as spelled."""
+        best = {"level": 0.0, "coverage": 0.0}
+        for asked in agreed:
+            expanded = self._expansion.expand(asked.terms, corrected=False)
+            weighed = self._weighed(self._requested(asked), expanded, frozenset((number,)), 1)
+            if number in weighed.relevances:
+                best["level"] = max(best["level"], self._level(weighed, number))
+                best["coverage"] = max(best["coverage"], weighed.coverage[number])
+        return best
 
     def _level(self, weighed: "_Weighed", number: int) -> float:
         """Return the relevance of a document, relative to a word that only one document contains."""
