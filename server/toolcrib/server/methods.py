@@ -81,13 +81,17 @@ class PromptMethods:
 
 @dataclass(frozen=True, slots=True)
 class FixedResource:
-    """One resource of our own, with the same URI for everybody; ``read`` returns its text for a session."""
+    """One resource of our own, with the same URI for everybody; ``read`` returns its text for a session.
+
+    One that is not ``listed`` can be read by those who know its URI.
+    """
 
     uri: str
     name: str
     description: str
     mime_type: str
     read: Callable[[Session], Awaitable[str]]
+    listed: bool = True
 
     @property
     def as_listed(self) -> JsonObject:
@@ -156,7 +160,7 @@ class ResourceMethods:
     async def _list(self, context: Context, params: JsonObject) -> JsonObject:
         session, cursor = await self._sessions.resolve(context), params.get("cursor")
         after = "" if cursor is None else place_of(cursor, 1)[0]
-        listed = [resource.as_listed for resource in self._fixed.values()] if cursor is None else []
+        listed = [resource.as_listed for resource in self._fixed.values() if resource.listed] if cursor is None else []
         for provider in self._from(after):
             page, last = await provider.page(session, after)
             listed += page
@@ -530,7 +534,10 @@ class Methods(Protocol):
 def methods_offered(generation: Generation, sessions: Sessions, resumable: ResumableRequests) -> list[Methods]:
     """Return the methods besides tools that a generation offers."""
     offers, skills = generation.offers, generation.skills
-    fixed, resources = [_status_resource(generation.status)], list[ResourceProvider]()
+    # What lists nothing but its servers' tools lists nothing but their resources either.
+    is_proxy = skills is None and not generation.settings.toolcrib.tool_search.enabled
+    fixed = [_status_resource(generation.status, listed=not is_proxy)]
+    resources = list[ResourceProvider]()
     prompts, methods = list[PromptProvider](), list[Methods]()
     if skills is not None:
         fixed += catalog_resources(skills)
@@ -552,7 +559,7 @@ def methods_offered(generation: Generation, sessions: Sessions, resumable: Resum
     return [ResourceMethods(sessions, fixed, resources, of_servers), *methods]
 
 
-def _status_resource(status: StatusReader) -> FixedResource:
+def _status_resource(status: StatusReader, *, listed: bool) -> FixedResource:
     async def read(session: Session) -> str:
         return compact((await status.read(session)).as_json)
 
@@ -562,4 +569,5 @@ def _status_resource(status: StatusReader) -> FixedResource:
         description="Servers and their states, counts, errors, and what this session has loaded",
         mime_type="application/json",
         read=read,
+        listed=listed,
     )
