@@ -1,4 +1,4 @@
-"""Removes the keyring entries that toolcrib's files refer to."""
+"""Stores secrets for configs to refer to, in the keyring or in private files, and deletes them."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ class SecretStore:
         return self._given(name, ending)
 
     def names(self) -> list[GivenSecret]:
-        """Return what is stored, by name."""
+        """Return the stored secrets, by name."""
         files = (path for ending in (IN_KEYRING, _IN_FILE) for path in self._folder.glob(f"*{ending}"))
         return sorted((self._given(path.stem, path.suffix) for path in files), key=lambda each: each.name)
 

@@ -56,7 +56,7 @@ async def _revoke(name: str, principal: str, skill_use_cases: "SkillUseCases", s
     def revoke() -> "Approval":
         approvals = skill_use_cases.dependencies.confirmations.approvals
         given = {each.name: each for each, _ in approvals.all() if each.principal == principal}
-        # First by the name as it was allowed: what is gone, or denied by now, can be revoked too.
+        # First by the approved name: an approval of what was removed, or denied since, can be revoked too.
         known = given.get(name) or given.get(_named(name, principal, skill_use_cases, session).name)
         if known is None:
             raise BadRequest(f"{name} is not allowed for {principal}. `toolcrib allow` lists what is.")
@@ -67,7 +67,7 @@ async def _revoke(name: str, principal: str, skill_use_cases: "SkillUseCases", s
 
 
 async def _all(skill_use_cases: "SkillUseCases", session: "Session") -> "list[tuple[Approval, float, bool]]":
-    """Return all that is allowed, when it was, and whether that holds: what is named is there and what it was."""
+    """Return each approval, when it was given, and whether it is valid: its tool or skill exists and is unchanged."""
 
     def read() -> "list[tuple[Approval, float, bool]]":
         return [

@@ -44,7 +44,7 @@ _RAW_ARGUMENTS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_opti
 
 
 def build(wanted: str = "") -> typer.Typer:
-    """Return the command line with the command or group ``wanted``; with all of them where there is none of that name.
+    """Return the command line with the command or group ``wanted``; with all of them if there is none of that name.
 
     The modules of the others are not loaded, as a person waits for the one.
     """
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     code: object = ExitCode.OK
     try:
-        # Typer prints what is wrong with the arguments itself, but as text only.
+        # Typer prints errors of the arguments itself, but as text only.
         app = build(arguments[0] if arguments else "")
         code = app(args=list(arguments), prog_name="toolcrib", standalone_mode=not as_json)
     except ToolcribError as error:

@@ -70,7 +70,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
-    """Yield what is wrong with a config that can be used, by what is on this machine and in the index."""
+    """Yield the problems of a usable config that only this machine and the index show."""
     from toolcrib.catalog.arguments import SchemaChecker
     from toolcrib.catalog.config_names import find_unmatched
     from toolcrib.config.checks import inspect

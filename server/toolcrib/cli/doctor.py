@@ -46,7 +46,7 @@ _MARKS: dict[Level, str] = {"ok": "ok     ", "warning": "warning", "error": "wro
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one thing, and what mends it; nothing where nothing is wrong. ``facts`` are for programs."""
+    """The result of one check, and its remedy, empty if nothing is wrong. ``facts`` are for programs."""
 
     about: str
     level: Level
@@ -89,19 +89,27 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
     if fix:
         yield from _caches_made_anew(settings)
     with ThreadPoolExecutor() as beside:  # a server that hangs takes most of the time that there is
-        skills = beside.submit(lambda: list(_of_skills(config, settings)))
+        skills = beside.submit(lambda: list(_checked("skills", _of_skills(config, settings), "toolcrib index clear")))
         listed = Event()
         clients = _try_clients(beside, listed)
         try:
-            yield from _of_servers(settings, quiet=quiet)
+            yield from _checked("servers", _of_servers(settings, quiet=quiet), "toolcrib config check")
         finally:
             listed.set()
         # After the servers: trying them has listed those that never were.
-        yield from _of_index(settings)
+        yield from _checked("index", _of_index(settings), "toolcrib doctor --fix, or toolcrib index clear")
         yield from skills.result()
-        yield from _of_surface(config, settings)
+        yield from _checked("surface", _of_surface(config, settings), "toolcrib tokens")
         yield from _of_clients(clients)
     yield from _long_names(settings)
+
+
+def _checked(about: str, findings: Iterator[Finding], remedy: str) -> Iterator[Finding]:
+    """Yield the findings of one check; if it cannot be made, the reason is one, so that the others still are."""
+    try:
+        yield from findings
+    except ToolcribError as error:
+        yield Finding(about, "error", str(error), remedy)
 
 
 def _of_config(settings: "Settings") -> Iterator[Finding]:
@@ -164,7 +172,7 @@ def _of_sqlite() -> Finding:
 
 
 def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
-    """Remove caches that cannot be used and what is left of damaged ones; the servers are listed after that."""
+    """Remove unusable caches and the remains of damaged ones; the servers are listed again after that."""
     from toolcrib.storage.files import discard
 
     try:
@@ -182,7 +190,7 @@ def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
 
 
 def _damaged_caches(settings: "Settings") -> list[Path]:
-    """Return the caches that were damaged, and are of no more use to anybody."""
+    """Return the caches that were damaged and set aside, which can be removed."""
     from toolcrib.storage.files import set_aside
 
     return [file for cache in (settings.tool_cache, settings.skill_cache) for file in set_aside(cache)]
@@ -194,11 +202,7 @@ def _of_servers(settings: "Settings", *, quiet: bool) -> Iterator[Finding]:
     if not settings.servers:
         return
     began = timestamp(time.time())
-    try:
-        tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet))
-    except ToolcribError as error:
-        yield Finding("servers", "error", str(error), "toolcrib config check")
-        return
+    tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet))
     for key, server in settings.servers.items():
         yield _of_server(server, tried[key], _last_words(settings, key, began))
 
@@ -240,11 +244,7 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
 
 
 def _of_index(settings: "Settings") -> Iterator[Finding]:
-    try:
-        found = status_now(settings)
-    except ToolcribError as error:
-        yield Finding("index", "error", str(error), "toolcrib doctor --fix, or toolcrib index clear")
-        return
+    found = status_now(settings)
     listed = sum(server.listed is not None for server in found.servers)
     text = f"{found.allowed} tools of {listed} servers in {settings.tool_cache}"
     yield Finding("index", "ok", text, "", {"tools": found.allowed, "servers": listed})
@@ -271,11 +271,7 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         folders.update({root.source: root.folder for root in use_cases.dependencies.catalog.roots})
         return found
 
-    try:
-        found = with_skills(config, overview)
-    except ToolcribError as error:
-        yield Finding("skills", "error", str(error), "toolcrib index clear")
-        return
+    found = with_skills(config, overview)
     left_out = len(found.errors)
     text = f"{len(found.skills)} loaded, {len(found.withheld)} hidden, {left_out} left out"
     yield Finding("skills", "ok", text, "", {"loaded": len(found.skills), "hidden": len(found.withheld)})
@@ -295,16 +291,12 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
 
 
 def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
-    """Say what a model reads at first, whoever asks; one that is as large as all tools together gains nothing."""
+    """Yield how much a model reads at first; a warning if that is more than listing all tools."""
     from toolcrib.cli.tokens import prices_now
 
     if not settings.servers:
         return
-    try:
-        prices = prices_now(config, settings)
-    except ToolcribError as error:
-        yield Finding("surface", "error", str(error), "toolcrib tokens")
-        return
+    prices = prices_now(config, settings)
     text = (
         f"about {prices.counter} tokens: its own tools {sum(prices.own.values())}, instructions "
         f"{prices.instructions}, always listed {sum(prices.always.values())}; all tools listed {prices.everything}"
@@ -317,9 +309,9 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
 
 
 def _try_clients(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[ConnectedEntry], Future[str]]]":
-    """Have what stands in the clients' files started, each command once; return whose it is and why it fails.
+    """Start the commands in the clients' files, each once; return the entries of each, and why it fails.
 
-    It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
+    Each would also list servers that were never listed: it waits until they are, but not for those that hang.
     """
     from toolcrib.clients.connecting import connected_entries, why_not_answered
 

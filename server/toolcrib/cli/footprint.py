@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
 from toolcrib.config.paths import (
@@ -77,9 +78,8 @@ def sweep(root: Path, now: float) -> list[Path]:
     """
     gone: list[Path] = []
     with os.scandir(root) as entries:
-        folders = [
-            Path(entry.path) for entry, _ in zip(entries, range(_LOOKED_AT_MAX), strict=False) if _is_folder(entry)
-        ]
+        found = islice(entries, _LOOKED_AT_MAX)
+        folders = [Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)]
     for folder in folders:
         with suppress(OSError):
             own = list(own_files(folder))
@@ -98,7 +98,7 @@ def own_files(folder: Path) -> Iterator[Path]:
 
     """
     for entry in os.scandir(folder):
-        if _is_folder(entry):
+        if entry.is_dir(follow_symlinks=False):
             if entry.name in _OWN_FOLDERS:
                 yield from (Path(each.path) for each in os.scandir(entry.path) if each.is_file(follow_symlinks=False))
         elif any(fnmatchcase(entry.name, pattern) for pattern in _OWN):
@@ -163,7 +163,7 @@ def _contents_below(root: Path) -> FolderContents:
     for entry in os.scandir(root):
         if entry.name in (MODELS, RUNNING, CONNECTIONS, SECRETS):
             own.update(_files_below(Path(entry.path)))
-        elif _is_folder(entry):
+        elif entry.is_dir(follow_symlinks=False):
             own.update(own_files(Path(entry.path)))
         elif entry.name in (_SWEPT, ".gitignore"):
             own.add(Path(entry.path))
@@ -175,10 +175,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
         # A link to a folder is not gone into, so it counts as a file.
         links = [name for name in folders if Path(parent, name).is_symlink()]
         yield from (Path(parent, name) for name in (*files, *links))
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_dir(follow_symlinks=False)
 
 
 def _is_left(folder: Path) -> bool:

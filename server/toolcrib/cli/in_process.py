@@ -1,6 +1,6 @@
-"""Opens a gateway, or only what is indexed, in this process for as long as one command takes.
+"""Opens a gateway, or only its indexes, in this process for as long as one command takes.
 
-What takes long to import is imported when a command runs: the other commands do not wait for it.
+Slow modules are imported when a command runs, so that the other commands do not wait for them.
 """
 
 import math
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 _LOOK_S = 0.05
-"""How often it is looked which servers are still being listed."""
+"""Seconds between two looks at which servers are still being listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
 
 
 def status_now(settings: "Settings") -> "Status":
-    """Return what is known without a server or a scan, to the person at this machine.
+    """Return the status as the indexes tell it, to the person at this machine; starts no server, scans no skills.
 
     Raises:
         StoreError: an index cannot be read.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.base.errors import ConfigError, Problem, StartRefused, ToolcribError
-from toolcrib.base.model import JsonObject
+from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, sanitize
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as lines of aligned columns under a heading; the last column is as wide as it is."""
+    """Return rows as lines of aligned columns under a heading; the last column is not padded."""
     lines = [[one_line(cell) for cell in row] for row in (heading, *rows)]
     # The last column stays unpadded: trailing spaces would wrap long lines.
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
@@ -118,6 +118,8 @@ ConfigOption = Annotated[
     typer.Option("--config", metavar="FILE", help="The config file; see `toolcrib config path` for the default."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+SearchTypeOption = Annotated[SearchType, typer.Option("--type", help="How the query is read.")]
+LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="Most results.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
 
 

@@ -67,7 +67,7 @@ def _read_secret(name: str) -> str:
     if sys.stdin.isatty():
         return typer.prompt(name, hide_input=True, err=True)
     try:
-        # One more than is stored, and the end of the line: what is too long is refused, not cut.
+        # One more than the maximum, and a line end: a longer secret is refused, not truncated.
         return sys.stdin.read(FILE_MAX_BYTES + 2).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise BadRequest("A secret must be UTF-8 text; nothing was stored.") from error

@@ -162,7 +162,7 @@ def _pairs(given: list[str] | None, mark: str, option: str) -> dict[str, str]:
 def _entry(
     words: "Sequence[str]", url: str | None, transport: str | None, headers: dict[str, str], env: dict[str, str]
 ) -> JsonObject:
-    """Return the entry of ``mcpServers`` that was asked for."""
+    """Return the entry of ``mcpServers`` that the arguments describe."""
     if bool(words) == (url is not None):
         raise BadRequest("Give either `-- COMMAND ARG…` or `--url URL`.")
     if url is None:
@@ -194,7 +194,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
 
 
 def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
-    """Return the config file that has the server, and what stands in it."""
+    """Return the config file that has the server, and its content."""
     from toolcrib.clients.importing import existing_document
     from toolcrib.config.findings import did_you_mean
 
@@ -216,7 +216,7 @@ def _change(target: Path, changes: "Sequence[Change]", name: str, text: str, *, 
 
 
 def list_once(target: Path | None, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
-    """Return the tools of a server that is started once for them, and why there are none where it failed."""
+    """Start a server once; return its tools, and why it failed, empty if it did not."""
     try:
         return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name)
     except ToolcribError as error:

@@ -18,6 +18,8 @@ from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.output import (
     ConfigOption,
     JsonOption,
+    LimitOption,
+    SearchTypeOption,
     counted,
     fail_if,
     load_settings,
@@ -91,8 +93,8 @@ def list_skills(
 @commands.command()
 def search(
     query: Annotated[str, typer.Argument(help="What you want to do; or a pattern, or a name.")],
-    kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
+    kind: SearchTypeOption = SearchType.FTS,
+    limit: LimitOption = 8,
     task_type: Annotated[TaskType | None, typer.Option(help="Only skills of this kind.")] = None,
     source: SourceOption = None,
     config: ConfigOption = None,
@@ -259,7 +261,7 @@ def _require_source(overview: "Overview", source: str | None) -> None:
 
 
 def _print_footer(overview: "Overview") -> None:
-    """Print to stderr what is not in the list, and why."""
+    """Print to stderr which skills are not in the list, and why."""
     print_text(f"{counted(len(overview.skills), 'skill')}, {overview.changed} of them new or changed", error=True)
     for found in overview.errors:
         print_text(f"not loaded: {found.place}: {found.message}", error=True)
@@ -273,7 +275,7 @@ def _print_footer(overview: "Overview") -> None:
 
 
 def _explanation(explained: "Explained") -> "Iterator[str]":
-    """Yield what moves a skill in searches besides its words, and what calls of its tools came to."""
+    """Yield what changes a skill's rank besides its words, and the outcomes of calls of its tools."""
     from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
     from toolcrib.skills.relevance import FRAME_BOOST
 
@@ -294,7 +296,7 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
 
 
 def _health_lines(health: "Health", now: float) -> "Iterator[str]":
-    """Yield what is known of one skill, where there is anything, and what is wrong with it."""
+    """Yield the uses and the problems of one skill, if it has any."""
     done: list[str] = []
     if health.use:
         days = int(max(now - health.use.last, 0) // _DAY_S)

@@ -31,7 +31,7 @@ _OF_NOBODY = (None, "command-line")
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What reading definitions takes: of each tool of each server, and of what toolcrib shows at first.
+    """The price of definitions in tokens: of each tool of each server, and of what toolcrib shows at first.
 
     ``own`` are toolcrib's own tools, ``instructions`` what it tells on connecting, ``always`` other tools that are
     listed from the start. ``unlisted`` are servers whose tools are not known.
@@ -64,7 +64,7 @@ class Prices:
 
 @dataclass(slots=True)
 class Recorded:
-    """What events tell of one session: when it began, what it did, and the lists that it was given."""
+    """One session by its events: when it began, what it did, and the lists that it was sent."""
 
     label: str
     began: str

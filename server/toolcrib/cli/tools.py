@@ -12,7 +12,16 @@ from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
-from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, print_answer, print_json, print_text
+from toolcrib.cli.output import (
+    ConfigOption,
+    JsonOption,
+    LimitOption,
+    SearchTypeOption,
+    fail_if,
+    print_answer,
+    print_json,
+    print_text,
+)
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -36,8 +45,8 @@ commands = typer.Typer(help="List and show the tools that an agent can use.", no
 
 def search(
     query: Annotated[str, typer.Argument(help="What the tool should do; or a pattern, or a name.")],
-    kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
+    kind: SearchTypeOption = SearchType.FTS,
+    limit: LimitOption = 8,
     schema: Annotated[bool, typer.Option("--schema", help="Show whole input schemas.")] = False,
     server: ServerOption = None,
     config: ConfigOption = None,
@@ -183,7 +192,7 @@ def _hit_text(hit: "FoundTool") -> str:
 
 
 def _result_text(result: JsonObject) -> str:
-    """Return a tool's result as text: what is none is named by its kind."""
+    """Return a tool's result as text; blocks of other kinds are named."""
     blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
     # Servers should repeat structured content as text (2025-06-18, "Structured Content"); not all do.
     if not blocks and "structuredContent" in result:

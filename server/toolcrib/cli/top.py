@@ -23,7 +23,7 @@ _LEAVING_KEYS = b"qQ\x03\x04"
 
 
 class Terminal:
-    """A terminal that is ours for now. ``is_left``: the person wants it back."""
+    """A terminal that was taken over. ``is_left``: the person has asked to leave it."""
 
     def __init__(self) -> None:
         self.is_left = False
@@ -43,7 +43,7 @@ class Terminal:
 
 @contextmanager
 def whole_terminal() -> Generator[Terminal | None]:
-    """Take the terminal, and give it back as it was, however this is left; None where there is none to be taken.
+    """Take over the terminal, and restore it however the block is left; None if there is no terminal to take over.
 
     ^C and the signals that ask for an end leave it in order.
     """
@@ -153,7 +153,7 @@ def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
 
 
 def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[str]:
-    """Yield the servers by what they do; why one does it where there is something to say."""
+    """Yield the servers by state; one whose state has a reason gets a line of its own."""
     by_state: dict[str, list[str]] = {}
     for server in servers:
         if server.reason:
@@ -165,7 +165,7 @@ def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[st
 
 
 def _span(seconds: float) -> str:
-    """Return a time in the one unit that a person would use."""
+    """Return a duration in a single unit."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

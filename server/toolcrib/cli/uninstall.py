@@ -118,7 +118,7 @@ def _remove(left: _Leftovers, *, everything: bool) -> list[str]:
     if failed:
         return [*failed, "No file was removed, because they contain what these clients had before."]
     try:
-        # Before the files, which alone name what is in the keyring.
+        # Before the files, as only they name the entries in the keyring.
         forget_in_keyring([file for each in left.folders for file in each.own], SystemKeyring())
     except StoreError as error:
         return [f"No file was removed, because they name entries in the keyring: {error}"]

@@ -80,7 +80,7 @@ class _Selection:
 
 
 def _forget(offline: "Offline", selection: _Selection) -> int:
-    """Forget what is selected, all of it or nothing; return how many lessons that was."""
+    """Delete the selected lessons, all or none; return their number."""
     from toolcrib.policy.state import LessonFilter
 
     vocabularies = offline.state.vocabularies

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolcrib.downstream.states import Status
 
 _FIRST_S = 1.0
-"""A wait that is shorter than this is not worth a word."""
+"""A shorter wait is not shown."""
 
 _TICK_S = 0.2
 _LINE_S = 10.0
@@ -25,9 +25,9 @@ _NAMED_MAX = 3
 
 
 class WaitingLine:
-    """One line that changes at a terminal; elsewhere a new line now and then, or nothing where it is ``quiet``.
+    """One line that changes at a terminal; elsewhere a new line now and then, or nothing if ``quiet``.
 
-    ``what`` is what is done once no server is waited for, such as "calling git__log".
+    ``what`` names the work after all servers have answered, such as "calling git__log".
     """
 
     def __init__(self, what: str = "", *, quiet: bool = False, stream: TextIO | None = None) -> None:
@@ -37,7 +37,7 @@ class WaitingLine:
         self._shown = ""
 
     async def follow(self, fleet: "Fleet") -> None:
-        """Tell what is waited for, until cancelled."""
+        """Show what the command waits for, until cancelled."""
         import anyio
 
         began, every = anyio.current_time(), set[str]()
@@ -58,7 +58,7 @@ class WaitingLine:
 
     @contextmanager
     def below_the_log(self) -> Generator[None]:
-        """Take the line away for what is logged meanwhile, and in the end; where it is silent, so is the log."""
+        """Clear the line before each log record, and at the end; if it is silent, so is the log."""
         handler = logging.NullHandler() if self._is_silent else _Above(self, self._stream)
         logger = logging.getLogger("toolcrib")
         logger.addHandler(handler)
@@ -69,7 +69,7 @@ class WaitingLine:
             logger.removeHandler(handler)
 
     def clear(self) -> None:
-        """Take the line away, before something else is printed."""
+        """Clear the line, before something else is printed."""
         if self._shown:
             self._stream.write(f"\r{' ' * len(self._shown)}\r")
             self._stream.flush()
@@ -91,7 +91,7 @@ class WaitingLine:
 
 
 class _Above(logging.StreamHandler[TextIO]):
-    """Writes what is logged where the line stood."""
+    """Writes log records in place of the line."""
 
     def __init__(self, line: WaitingLine, stream: TextIO) -> None:
         super().__init__(stream)

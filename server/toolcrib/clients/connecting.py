@@ -46,9 +46,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPlan:
-    """What connecting a client changes: its file as it is, our entry at ``place``, and the servers that go.
+    """How connecting a client changes its file: ``original``, our ``entry`` at ``place``, and the servers to remove.
 
-    ``previous`` is what stands at ``place`` now, None where nothing does. ``commands`` are the client's own that make
+    ``previous`` is the value at ``place`` now, None if there is none. ``commands`` are the client's own that make
     the change; none where it has none, is not installed, or more than our entry changes.
     """
 
@@ -107,7 +107,7 @@ def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
     changed = None if plan.commands else apply_edits(plan.original, changes)
     with _changing(file):
         before = records.load(name)
-        # Connected twice: what is given back is what there was before the first time.
+        # Connected twice: disconnecting restores the state before the first time.
         if before is not None and digest(plan.original.content or b"") != before.after:
             before = None
         # The copy is made, and the record saved, around the change: a crash between them leaves the person a copy.
@@ -135,10 +135,10 @@ def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
 
 @dataclass(frozen=True, slots=True)
 class DisconnectionPlan:
-    """What disconnecting a client changes: its file as it is, and ``content``, what is in it after that.
+    """How disconnecting a client changes its file: ``original``, and ``content`` after that.
 
-    ``is_restored``: that is what was in it before it was connected, byte for byte. ``record`` is None where there is
-    none of a connection.
+    ``is_restored``: that is the content before it was connected, byte for byte. ``record`` is that of the connection,
+    None if there is none.
     """
 
     client: Client
@@ -464,7 +464,7 @@ class Records:
         self._path(record.client).unlink(missing_ok=True)
 
     def back_up(self, client: str, file: Path, now: float) -> str | None:
-        """Copy a file as it is, under a name with the time, and return the name; None where there is no file.
+        """Copy a file under a name with the time, and return the name; None if there is no file.
 
         Raises:
             OSError: it cannot be read or written.

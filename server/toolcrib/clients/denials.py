@@ -147,7 +147,7 @@ def opencode_rules(document: Mapping[str, Any], server: str) -> Denials:
     """Return what opencode's ``tools`` and ``permission`` say of a server: globs of ``server_tool``."""
     beginning = f"{_NOT_PLAIN.sub('_', server)}_"
     rules = (*as_object(document.get("tools")).items(), *as_object(document.get("permission")).items())
-    # Its globs are over "server_tool", so what is left behind the server's name is a glob of tools.
+    # Its globs are over "server_tool", so the rest after the server's name is a glob of tools.
     globs = [pattern for pattern, value in rules if _may(value) is False]
     return Denials(denied=tuple(dict.fromkeys(rest for glob in globs for rest in _after(glob, beginning))))
 

@@ -63,7 +63,7 @@ class _Unread(Exception):
 
 @dataclass(slots=True)
 class Translation:
-    """What came up while texts were translated.
+    """The findings of a translation.
 
     ``asked`` are variables to set, each with what the client asked for; ``inlined`` the contents of files that stand
     there now; ``obstacles`` variables that have no counterpart.
@@ -75,7 +75,7 @@ class Translation:
 
 
 class Translator:
-    """Writes texts of one client in toolcrib's words; what came up goes to ``found``."""
+    """Writes texts of one client in toolcrib's syntax; findings go to ``found``."""
 
     def __init__(self, context: VariableContext, found: Translation) -> None:
         self._context, self._found = context, found
@@ -202,7 +202,7 @@ class ReadEntry:
     """A server in toolcrib's words: its entry of ``mcpServers``, its options, and what its client forbids.
 
     ``notices`` are what changed on the way, ``asked`` variables that have to be set, with what the client said of them.
-    ``obstacle`` is why it cannot be used as it is written; it is taken over disabled then, so that nothing is lost.
+    ``obstacle`` is why it cannot be used as it is written; it is then imported disabled, so that nothing is lost.
     ``lost`` is why there is nothing that could be taken over.
     """
 
@@ -263,7 +263,7 @@ class _Reading:
         )
 
     def _obstacle(self, denials: Denials) -> str:
-        """Return why the server must not run as it is written."""
+        """Return why the server must not run with this entry; empty if it may."""
         if denials.unknown:
             return f"restricts its tools in a way that is not understood ({', '.join(denials.unknown)})"
         if self._found.obstacles:

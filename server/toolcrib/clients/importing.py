@@ -289,7 +289,7 @@ def _allowed(allow: Sequence[str], servers: Sequence[DraftServer], here: Sequenc
 
 
 def rules_shown(denials: Denials) -> str:
-    """Return what is denied of a server's tools, for people."""
+    """Return which of a server's tools are denied, for people."""
     parts: list[str] = []
     if denials.allowed is not None:
         parts.append(f"only {', '.join(denials.allowed)}" if denials.allowed else "no tool")
@@ -304,7 +304,7 @@ def origins(server: DraftServer) -> list[str]:
 
 
 def existing_document(path: Path) -> JsonObject:
-    """Return what a config has as it is written, nothing where there is none.
+    """Return the parsed text of a config, without its variables filled in; empty if there is none.
 
     Raises:
         ConfigError: it is there, and cannot be read.

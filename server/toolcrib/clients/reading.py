@@ -44,7 +44,7 @@ class FoundServer:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file of a client that is there: its servers, and what is wrong with it."""
+    """An existing file of a client: its servers, and its problems."""
 
     client: Client
     file: Path
@@ -74,7 +74,7 @@ def project_files(user: UserEnvironment) -> list[Path]:
 
 
 def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_project: bool = True) -> FoundFile:
-    """Return what is in a file, read as ``client`` reads it, or as the client whose file it seems to be.
+    """Return the content of a file, read as ``client`` reads it, or as the client whose file it seems to be.
 
     ``in_project``: what the file says of a workspace is about the folder that it lies in.
     """
@@ -208,7 +208,7 @@ def _at(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
 
 
 def _as_its_client_reads(problems: list[Problem]) -> Iterator[Problem]:
-    """Yield what is worth telling of a file: here a key that is given twice counts as it does for the client."""
+    """Yield the problems of a file; a repeated key counts as it does for the client."""
     for problem in problems:
         if problem.reason == "is given twice":
             yield Problem(problem.path, "is given twice", "the last one counts, as for its client")

@@ -29,7 +29,7 @@ _UNCLEAN = "holds a NUL or a character that is not Unicode text"
 
 
 def read(path: Path) -> tuple[JsonObject, list[Problem]]:
-    """Return the object in the file, and what is wrong with it whatever its keys mean.
+    """Return the object in the file, and its problems that do not depend on the meaning of keys.
 
     Raises:
         ConfigError: the file cannot be read, is not of its format, is not an object, or is nested too deeply.
@@ -39,7 +39,7 @@ def read(path: Path) -> tuple[JsonObject, list[Problem]]:
 
 
 def read_any(path: Path) -> tuple[JsonObject, list[Problem]]:
-    """Return the object in a file of any client, which may be TOML too and larger, and what is wrong with it.
+    """Return the object in a file of any client, which may be TOML too and larger, and its problems.
 
     Raises:
         ConfigError: as of ``read``.

@@ -28,7 +28,7 @@ from toolcrib.config.settings import Place, ServerSettings, Settings, has_scoped
 from toolcrib.config.variables import Keyring, References, Variables, no_keyring
 
 NEW_FILE = USER_FILES[-1]
-"""The user's config file that is made where there is none: JSON is read fastest."""
+"""The user's config file that is created if there is none: JSON is read fastest."""
 
 WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
 """Names in the working directory that are worth a notice; none is ever used by itself."""

@@ -32,7 +32,7 @@ def is_private_name(name: str) -> bool:
 
 
 def private_in(text: str) -> Iterator[str]:
-    """Yield what is secret in a text, whatever it is called: keys, tokens behind ``Bearer``, passwords in URLs."""
+    """Yield the secrets in a text, whatever its name: keys, tokens behind ``Bearer``, passwords in URLs."""
     yield from _keys_and_tokens(text)
     if "://" in text:
         try:
@@ -100,7 +100,7 @@ def private_parts(url: SplitResult) -> Iterator[str]:
 
 
 def _unnamed(argument: str) -> Iterator[str]:
-    """Yield what is secret in an argument that no name tells of."""
+    """Yield the secrets in an argument without a telling name."""
     header = _HEADER.match(argument)
     if header and _NAME.search(header[1]):
         yield from filter(None, private_headers({header[1]: header[2]}))
@@ -155,7 +155,7 @@ def _secrets(entry: JsonObject, server: str, inlined: Sequence[str]) -> Iterator
 
 
 def secrets_in_value(name: str, value: Any, inlined: Sequence[str]) -> Iterator[str]:
-    """Yield what is secret in the value of a variable or a header; ``inlined`` texts are, wherever they stand."""
+    """Yield the secrets in the value of a variable or a header; ``inlined`` texts are secrets anywhere."""
     if not isinstance(value, str) or not value:
         return
     if is_private_name(name) or name.lower() == "cookie":

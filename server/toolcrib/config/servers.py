@@ -42,7 +42,7 @@ class ServerReader:
         self._environments = ChildEnvironments(environ)
 
     def read(self, key: str, raw: Any) -> ServerSettings | None:
-        """Return the server of one entry, or None where it is left out; what is wrong goes to the findings."""
+        """Return the server of one entry, or None if it is left out; problems go to the findings."""
         path = join("mcpServers", key)
         if not key.strip():
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
@@ -127,7 +127,7 @@ def _reason_to_skip(entry: ServerEntry, options: ServerSection, variables: Varia
 
 
 def _options_of(key: str, section: ToolcribSection) -> ServerSection:
-    """Return what is said about a server: about it alone, else about all, else the defaults."""
+    """Return the options of a server: its own, else those for all servers, else the defaults."""
     own = section.servers.get(key)
     if own is None:
         return section.server_defaults
@@ -157,7 +157,7 @@ def _shape_problem(entry: ServerEntry, path: str) -> Problem | None:
 
 
 def _value_problems(entry: ServerEntry, path: str) -> Iterator[Problem]:
-    """Yield what is wrong with the values of an entry once its variables are filled in, without the values."""
+    """Yield the problems of an entry's values once its variables are filled in, without quoting the values."""
     if entry.command is not None and not entry.command.strip():
         yield Problem(join(path, "command"), "must not be empty")
     for name in entry.env or {}:
@@ -171,7 +171,7 @@ def _value_problems(entry: ServerEntry, path: str) -> Iterator[Problem]:
 
 
 def _auth_problems(entry: ServerEntry, own: ServerSection | None, key: str) -> Iterator[Problem]:
-    """Yield what is wrong with how toolcrib is to log in to a server."""
+    """Yield the problems of the login settings of a server."""
     if own is None or own.auth is None or own.auth.type == "none":
         return
     path = join("toolcrib.servers", key, "auth")

@@ -224,7 +224,7 @@ class Settings:
 
     @property
     def why_no_servers(self) -> Problem | None:
-        """Return why there is no server to use; None where there is one."""
+        """Return why there is no server to use; None if there is one."""
         if self.servers:
             return None
         if self.config_path is None:

@@ -21,7 +21,7 @@ SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 Keyring = Callable[[str], str | None]
-"""Gives the secret of a name in the system's keyring, None where there is none; raises StoreError where it cannot."""
+"""Gives the secret of a name in the system's keyring, None if there is none; raises StoreError if it fails."""
 
 
 class MissingSecret(Exception):

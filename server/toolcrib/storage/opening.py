@@ -203,7 +203,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def connect_existing(path: Path) -> sqlite3.Connection:
-    """Open a connection to a file as it is, without checks, migrations or creating it.
+    """Open a connection to an existing file, without checks or migrations.
 
     Raises:
         sqlite3.Error: there is no such file, or it cannot be opened.

@@ -25,7 +25,7 @@ class RowMapper(Generic[_Value]):
 
     ``names`` are its fields that have a column, in the order in which rows are read; by default all. ``renamed`` are
     the columns that have another name than their field. Flags are stored as 0 and 1, enums by their values, tuples and
-    objects as JSON, all else as it is. ``codecs`` are other encodings of some fields.
+    objects as JSON, all else unchanged. ``codecs`` are other encodings of some fields.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RowMapper(Generic[_Value]):
 
 
 def _codec_of(hint: Any) -> Codec | None:
-    """Return the codec of a field with this annotation; None if SQLite stores it as it is."""
+    """Return the codec of a field with this annotation; None if SQLite stores it unchanged."""
     if hint is bool:
         return Codec(int, bool)
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -34,7 +34,7 @@ class Original:
 
 
 def read_original(path: Path) -> Original:
-    """Return a file as it is.
+    """Read a file.
 
     Raises:
         OSError: it is there, and cannot be read.

@@ -28,7 +28,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return ``text`` without the table at ``path`` and those below it; as it is where there is none."""
+    """Return ``text`` without the table at ``path`` and those below it; unchanged if there is none."""
     rest: list[str] = []
     inside: list[str] | None = None
     for line in text.splitlines(keepends=True):

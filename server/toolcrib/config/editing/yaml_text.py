@@ -45,7 +45,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return ``text`` without the member at ``path``; as it is where there is none.
+    """Return ``text`` without the member at ``path``; unchanged if there is none.
 
     Raises:
         EditRefused: the text is not understood.
