@@ -29,6 +29,7 @@ from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
 from toolcrib.catalog.views import CatalogViews
 from toolcrib.policy.rules import Policy, VisibilityRule
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.storage.store import Store
@@ -132,10 +133,15 @@ def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
 
 @contextmanager
 def opened(
-    path: Path, *, fts: Literal["auto", "off"] = "auto", preferred_namespaces: Sequence[str] = (), **options: Any
+    path: Path,
+    *,
+    fts: Literal["auto", "off"] = "auto",
+    preferred_namespaces: Sequence[str] = (),
+    capabilities: Capabilities = NO_CAPABILITIES,
+    **options: Any,
 ) -> Iterator[World]:
     with Store(path, TOOLS_SCHEMA, fts=fts) as store:
-        index = ToolIndex(store)
+        index = ToolIndex(store, capabilities)
         yield World(
             store,
             index,

@@ -530,3 +530,37 @@ def test_loading_needs_no_parser_but_that_of_json():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+# Capabilities
+
+
+def test_files_of_capabilities_are_read_from_beside_the_config(tmp_path: Path, environ: dict[str, str]):
+    (tmp_path / "own.txt").write_text("book a desk: book desk\n  a place to sit\n", encoding="utf-8")
+    config = write(tmp_path / "toolcrib.json", {"toolcrib": {"tool_search": {"capabilities": ["own.txt"]}}})
+    got = load(config, environ, tmp_path / "elsewhere")
+    assert got.toolcrib.tool_search.capabilities == (str(tmp_path / "own.txt"),)
+    assert got.capabilities == ((str(tmp_path / "own.txt"), "book a desk: book desk\n  a place to sit\n"),)
+
+
+def test_a_changed_file_of_capabilities_is_another_config(tmp_path: Path, environ: dict[str, str]):
+    config = write(tmp_path / "toolcrib.json", {"toolcrib": {"tool_search": {"capabilities": ["own.txt"]}}})
+    (tmp_path / "own.txt").write_text("book a desk: book desk\n  a place to sit\n", encoding="utf-8")
+    before = load(config, environ, tmp_path)
+    assert load(config, environ, tmp_path) == before
+    (tmp_path / "own.txt").write_text("book a desk: book desk\n  where can I work\n", encoding="utf-8")
+    assert load(config, environ, tmp_path) != before
+
+
+def test_each_file_of_capabilities_that_cannot_be_used_is_told_with_its_line(tmp_path: Path, environ: dict[str, str]):
+    (tmp_path / "bad.txt").write_text("# ours\nbook a desk\n", encoding="utf-8")
+    (tmp_path / "latin.txt").write_bytes("höhe".encode("latin-1"))
+    names = ["bad.txt", "none.txt", "latin.txt"]
+    config = write(tmp_path / "toolcrib.json", {"toolcrib": {"tool_search": {"capabilities": names}}})
+    with pytest.raises(ConfigError) as caught:
+        load(config, environ, tmp_path)
+    place = "toolcrib.tool_search.capabilities"
+    reasons = {problem.path: problem.reason for problem in caught.value.problems}
+    assert reasons[f"{place}[0]"].startswith(f"{tmp_path / 'bad.txt'}, line 2: an entry begins with")
+    assert reasons[f"{place}[1]"] == f"{tmp_path / 'none.txt'} cannot be read: No such file or directory"
+    assert reasons[f"{place}[2]"].startswith(f"{tmp_path / 'latin.txt'} ")

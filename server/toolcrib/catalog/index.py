@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from toolcrib.base.model import Example, Ingest, JsonObject, Refused, Tool, Tool
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
 from toolcrib.storage.full_text import FullText
@@ -129,6 +130,26 @@ def differing_keys(stored: JsonObject, record: ToolRecord) -> tuple[str, ...]:
 def description_of(summary: str, body: str) -> str:
     """Return the description in a search result: the first sentence and the rest, as indexed."""
     return f"{summary} {body}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the stored words of a tool are read as the fields that are ranked: with the ways of asking for what it does.
+
+    These are derived whenever words are indexed, from the words that one caller may read, and stored nowhere.
+    """
+
+    capabilities: Capabilities = NO_CAPABILITIES
+
+    def fields(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the text of each field, given the text of each column."""
+        name, summary, body, params, described_params, server, tags = texts
+        others = (body, params, described_params, tags)
+        return (*described(texts), self.capabilities.ways(name, summary, server, others))
+
+    def version(self, fingerprint: Version) -> Version:
+        """Return what identifies the fields of a tool with this fingerprint."""
+        return f"{fingerprint}{self.capabilities.digest}"
 
 
 def described(texts: Sequence[str]) -> tuple[str, ...]:
@@ -316,7 +337,8 @@ TOOL_STEMS = StemTables(
     counted=(3, 4),  # names and descriptions of parameters: many tools of a catalog share them
     meta="tool_index_meta",
     version=VERSION,
-    reads=described,
+    reads=Reading().fields,
+    derived=1,
 )
 """The stems of tools, for catalogs too large to be ranked in memory."""
 
@@ -402,13 +424,17 @@ _SERVER = RowMapper(ServerRow, renamed={"tool_count": "(SELECT count(*) FROM too
 class ToolIndex:
     """The tools of all servers as of their last listing. Safe to use from several threads.
 
+    ``capabilities`` are the dictionary from which tools get the ways of asking for what they do.
+
     Every method raises StoreError if the file cannot be read or written.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, capabilities: Capabilities = NO_CAPABILITIES) -> None:
         self._store, self._search_texts = store, SearchTexts()
         store.prepare(TOOLS_FULL_TEXT.synchronize)
-        self.stems = Stems(store, TOOL_STEMS, stem)
+        self.reading = Reading(capabilities)
+        stems = replace(TOOL_STEMS, reads=self.reading.fields, reading=capabilities.digest)
+        self.stems = Stems(store, stems, stem)
 
     def data_version(self) -> int:
         """Return a number that changes when another process has written to the file; never waits."""

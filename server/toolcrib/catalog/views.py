@@ -17,7 +17,7 @@ from toolcrib.base.text import words
 from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import NameMaskers
-from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, described, description_of
+from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, description_of
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.search.disk_postings import StoredPostings
@@ -33,8 +33,12 @@ FIELDS = (
     Field(0.5, 0.5, 0.3),  # descriptions of parameters
     Field(0.7, 0.3),  # server
     Field(0.7, 0.3),  # tags
+    Field(1, 0.3),  # ways of asking
 )
-"""The weight of each full-text column of a tool. Measured on four catalogs; quality is flat around these values."""
+"""The weight of each full-text column of a tool, and of the ways of asking for what it does (ADR 62).
+
+Measured on four catalogs; quality is flat around these values.
+"""
 
 _REMEMBERED_MAX = 8192
 _VIEWS_MAX = 64
@@ -119,12 +123,12 @@ class CatalogView:
 
         They read another version of a tool if it names a denied one, which depends on all tools.
         """
-        tools = self.permitted.tools
+        tools, version = self.permitted.tools, self._index.reading.version
         if self.masker.hides_nothing:
-            return [tool.fingerprint for tool in tools]
+            return [version(tool.fingerprint) for tool in tools]
         asked = self._asked(self.in_order)
         standing = asked.rows - asked.naming.keys()
-        return [tool.fingerprint if tool.row in standing else None for tool in tools]
+        return [version(tool.fingerprint) if tool.row in standing else None for tool in tools]
 
     def words(self, rows: Iterable[int]) -> dict[int, Worded]:
         """Return the searchable words of permitted tools by row, one text per full-text column."""
@@ -132,7 +136,9 @@ class CatalogView:
         found = self._index.words(asked.rows, asked.versions)
         reworded = self._reworded(found, asked.naming)
         return {
-            row: Worded(reworded[row]) if row in reworded else Worded(described(texts), version)
+            row: Worded(reworded[row])
+            if row in reworded
+            else Worded(self._index.reading.fields(texts), self._index.reading.version(version))
             for row, (version, texts) in found.items()
         }
 
@@ -166,7 +172,7 @@ class CatalogView:
             candidates = _candidates(naming[row])
             columns = zip(TEXT_COLUMNS, found[row][1], strict=True)
             texts = [self._without(text, candidates.get(column, ())) for column, text in columns]
-            reworded[row] = described(texts)
+            reworded[row] = self._index.reading.fields(texts)
         return reworded
 
     def texts(self) -> dict[int, tuple[str, ...]]:

@@ -9,9 +9,10 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.base.json_values import DocumentError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS, Learned
-from toolcrib.config.documents import read
+from toolcrib.config.documents import read, text_of
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
 from toolcrib.config.foreign import foreign_shapes, list_hint
 from toolcrib.config.paths import (
@@ -96,6 +97,7 @@ def load(
         Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {file}")
         for file in source.references.open_to_others
     )
+    capabilities = tuple(_capabilities(section, source, findings))
     if findings.problems:
         raise ConfigError(source.name, findings.problems)
     without_effect = tuple(keys_without_effect(section))
@@ -114,6 +116,7 @@ def load(
         session_id=section.context.session_id,
         secrets=secrets,
         learned=learned,
+        capabilities=capabilities,
     )
 
 
@@ -212,6 +215,7 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
         text if text.startswith(PRESET) else str(absolute(text, source.base, source.environ))
         for text in skills.skill_dirs
     ]
+    dictionaries = [str(absolute(text, source.base, source.environ)) for text in search.capabilities]
     found = {**resolved(skills, "cache_dir"), "skill_packs": tuple(packs), "skill_dirs": tuple(folders)}
     return section.model_copy(
         update={
@@ -221,12 +225,36 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
                 update={
                     **resolved(search, "cache_dir"),
                     "semantic": search.semantic.model_copy(update=resolved(search.semantic, "path")),
+                    "capabilities": tuple(dictionaries),
                 }
             ),
             "events": events.model_copy(update=resolved(events, "file")),
             "skills": skills.model_copy(update=found),
         }
     )
+
+
+def _capabilities(section: ToolcribSection, source: _Source, findings: Findings) -> Iterator[tuple[str, str]]:
+    """Yield each file of capabilities with its text; those that cannot be used are problems."""
+    if not section.tool_search.capabilities:
+        return
+    from toolcrib.search.capabilities import Capabilities, CapabilityError  # noqa: PLC0415 - most configs have none
+
+    for number, name in enumerate(section.tool_search.capabilities):
+        path = absolute(name, source.base, source.environ)
+        reason, hint = "", "docs/capabilities.md has the form"
+        try:
+            text = text_of(path)
+            Capabilities([(str(path), text)]).every  # noqa: B018 - compiled only to be checked
+            yield str(path), text
+        except CapabilityError as error:
+            reason = str(error)
+        except OSError as error:
+            reason, hint = f"{path} cannot be read: {error.strerror or 'it is not a file'}", ""
+        except DocumentError as error:
+            reason = f"{path} {error}"
+        if reason:
+            findings.problems.append(Problem(join("toolcrib.tool_search.capabilities", number), reason, hint))
 
 
 def _place(source: _Source) -> Place:

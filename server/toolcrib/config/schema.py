@@ -426,6 +426,8 @@ class ToolSearchSection(Section):
     """With `learn`: share what is learned among all who may use the same tools."""
     cache_dir: Str | None = None
     """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
+    capabilities: Strings = ()
+    """Files with capabilities of your tools, added to those that ship with the package."""
     semantic: SemanticSection = SemanticSection()
     """Search by meaning, in addition to words, for tools and skills."""
 

@@ -192,6 +192,7 @@ class Settings:
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
     ``without_effect`` are keys that are set and change nothing, for a person who asks.
     ``secrets`` are those that the key ``toolcrib`` refers to, ``learned`` those that come up while it is in use.
+    ``capabilities`` are the files of ``tool_search.capabilities``, each with its text.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -209,6 +210,7 @@ class Settings:
     session_id: str | None = None
     secrets: tuple[str, ...] = field(repr=False, default=())
     learned: Learned = field(repr=False, compare=False, default_factory=Learned)
+    capabilities: tuple[tuple[str, str], ...] = field(repr=False, default=())
 
     @property
     def redactor(self) -> Redactor:

@@ -27,6 +27,7 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
+from toolcrib.search.capabilities import shipped
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore
 from toolcrib.search.static_model import ModelFiles, StaticModel, find_model, load_model
@@ -103,7 +104,7 @@ def open_offline(
                 on_replaced=partial(report_replaced_file, events, IndexRebuilt, TOOL_CACHE),
             )
         )
-        index, offer_index = ToolIndex(store), OfferIndex(store)
+        index, offer_index = ToolIndex(store, shipped(settings.capabilities)), OfferIndex(store)
         policy = policy_of(section.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, runtime.clock)
         model = semantic_model(settings)
@@ -162,7 +163,7 @@ def open_index(settings: Settings, runtime: Runtime) -> Generator[ToolIndex | No
         return
     fts = settings.toolcrib.tool_search.fts
     with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=runtime.lasting_clock) as store:
-        yield ToolIndex(store)
+        yield ToolIndex(store, shipped(settings.capabilities))
 
 
 @contextmanager

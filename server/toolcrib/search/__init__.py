@@ -1,6 +1,7 @@
 """One ranking for tools and skills."""
 
 PUBLIC = (
+    "capabilities",
     "confidence",
     "disk_postings",
     "documents",

@@ -527,6 +527,23 @@ class Verbs:
             frozenset(each for each in every if each.name == name) for name in ("list", "get", "search")
         )
 
+    def is_verb(self, word: str, *, is_first: bool = False) -> bool:
+        """Return whether a word is a verb of the table; what looks like a plural is one only as the first."""
+        return self._stem(word) in self._table.plain and (is_first or not is_plural(word))
+
+    def actions(self, name: str) -> Actions:
+        """Return the actions with this name or effect."""
+        every = frozenset[Action]().union(*self._table.plain.values())
+        return frozenset(each for each in every if name in {each.name, each.effect})
+
+    def is_look(self, stem: str) -> bool:
+        """Return whether a verb with this stem may mean to look at something."""
+        return bool(self._table.plain.get(stem, NO_ACTIONS) & self._looking)
+
+    def stems_of(self, actions: Actions) -> frozenset[str]:
+        """Return the stems of the verbs that mean one of these actions, without those that are nouns as often."""
+        return frozenset(stem for stem, meant in self._table.plain.items() if meant & actions)
+
     def requested(self, request: str) -> RequestedAction:
         """Return the action that a request asks for: by the first verb of each clause, or by being a question."""
         clauses = filter(None, map(words, _CLAUSE_END.split(request[:_ACTION_LETTERS_MAX])))
@@ -589,7 +606,7 @@ class Verbs:
             follower = said[place + 1] if place + 1 < len(said) else ""
             if self._stem(word) in self._table.plain:
                 return self._joined(said, place)
-            if _is_plural(word) and follower not in _BEHIND_NOUN and self._stem(word) in self._table.nouns:
+            if is_plural(word) and follower not in _BEHIND_NOUN and self._stem(word) in self._table.nouns:
                 return self._table.nouns[self._stem(word)]
             if word not in _LEAD_IN and not word.endswith(_ADVERB):
                 break
@@ -625,13 +642,13 @@ class Verbs:
 
     def _is_no_verb(self, word: str, rest: Sequence[str]) -> bool:
         """Return whether a word that may be a verb is none before these words: "order history", "open orders"."""
-        if _is_plural(word) and word.removesuffix("s").endswith(_GERUND):
+        if is_plural(word) and word.removesuffix("s").endswith(_GERUND):
             return True
         if word in self._table.states:
-            return any(map(_is_plural, _object(rest)))
+            return any(map(is_plural, _object(rest)))
         if self._stem(word) not in self._table.either:
             return False
-        return _is_plural(word) or any(map(self._is_report, _object(rest)[-1:]))
+        return is_plural(word) or any(map(self._is_report, _object(rest)[-1:]))
 
     def _is_thing(self, said: Sequence[str], place: int) -> bool:
         return tuple(map(self._stem, said[place : place + 2])) in self._table.things
@@ -663,7 +680,7 @@ class Verbs:
         # A plural with more behind it is of something: "comments on an issue", "pods running on a node".
         behind = (said[place + 1] if place + 1 < len(said) else "" for place in range(len(named)))
         return any(
-            _is_plural(word) and (after in PREPOSITIONS or after.endswith(_PARTICIPLES))
+            is_plural(word) and (after in PREPOSITIONS or after.endswith(_PARTICIPLES))
             for word, after in zip(named, behind, strict=True)
         )
 
@@ -674,7 +691,7 @@ class Verbs:
             return actions | self._listing
         if any(self._getting & self._table.nouns.get(self._stem(word), NO_ACTIONS) for word in about):
             return self._getting
-        return actions | self._listing if any(map(_is_plural, about)) else actions
+        return actions | self._listing if any(map(is_plural, about)) else actions
 
 
 def read_verbs(stem: Callable[[str], str]) -> Verbs:
@@ -750,12 +767,13 @@ def _object(rest: Sequence[str]) -> list[str]:
     return first + list(takewhile(lambda word: word not in PREPOSITIONS, named[1:]))
 
 
-def _is_plural(word: str) -> bool:
+def is_plural(word: str) -> bool:
+    """Return whether a word looks like a plural, or like a verb in the third person."""
     return len(word) >= _PLURAL_MIN and word.endswith("s") and not word.endswith(_SINGULAR_ENDINGS)
 
 
 def _is_noun_form(word: str) -> bool:
-    return _is_plural(word) or word.endswith(_GERUND)
+    return is_plural(word) or word.endswith(_GERUND)
 
 
 def _is_undone(word: str) -> bool:

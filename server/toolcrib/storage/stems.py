@@ -49,7 +49,7 @@ class StemTables:
     server. ``counted`` are the indexes of the fields in which ranking may ignore a word: these have their own counts.
     ``trusted`` is a column that is empty if a row was not written by us: such a row has no stems. ``version`` is
     increased when the stem of any word changes. ``meta`` is a key-value table. ``reads`` converts the words of a row,
-    by column, to the ranked text.
+    by column, to the ranked text, which has ``derived`` fields more; ``reading`` identifies what it returns.
     """
 
     table: str
@@ -61,6 +61,8 @@ class StemTables:
     meta: str
     version: int
     reads: Callable[[Sequence[str]], Sequence[str]] = tuple
+    derived: int = 0
+    reading: str = ""
 
     def synchronize(self, store: Store) -> None:
         """Rebuild the tables unless they exist exactly as they should, which requires FTS5.
@@ -90,7 +92,12 @@ class StemTables:
     @cached_property
     def fields(self) -> str:
         """The columns of the table of stems, one per field."""
-        return ", ".join(f"f{place}" for place in range(len(self.columns)))
+        return ", ".join(f"f{place}" for place in range(self.width))
+
+    @property
+    def width(self) -> int:
+        """The number of fields."""
+        return len(self.columns) + self.derived
 
     # -- what a document has -----------------------------------------------------------------------
 
@@ -108,14 +115,14 @@ class StemTables:
     def bits(self) -> tuple[int, ...]:
         """The mask bits of a stem, by field in which it occurs."""
         by_place = {place: 1 << number for number, place in enumerate(self.counted)}
-        others = (self.outside | self.in_name, *[self.outside] * (len(self.columns) - 1))
+        others = (self.outside | self.in_name, *[self.outside] * (self.width - 1))
         return tuple(by_place.get(place, other) for place, other in enumerate(others))
 
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """The index prefix of the stems of each field: empty, or the prefix of a field with its own counts."""
         by_place = dict(zip(self.counted, _OF_COUNTED[: len(self.counted)], strict=True))
-        return tuple(by_place.get(place, "") for place in range(len(self.columns)))
+        return tuple(by_place.get(place, "") for place in range(self.width))
 
     @cached_property
     def _indexed(self) -> str:
@@ -137,7 +144,7 @@ class StemTables:
 
     def tally(self) -> "Tally":
         """Return an empty tally."""
-        return Tally(self, lengths=[0] * len(self.columns))
+        return Tally(self, lengths=[0] * self.width)
 
     # -- filling -----------------------------------------------------------------------------------
 
@@ -210,7 +217,7 @@ class StemTables:
     def _add_up(self, connection: sqlite3.Connection, owner: str, tally: "Tally") -> None:
         sums = f"{self.table}_stems_sums"
         row = connection.execute(f"SELECT documents, lengths FROM {sums} WHERE server = ?", (owner,)).fetchone()
-        documents, lengths = sums_of(row) if row else (0, [0] * len(self.columns))
+        documents, lengths = sums_of(row) if row else (0, [0] * self.width)
         lengths = [one + other for one, other in zip(lengths, tally.lengths, strict=True)]
         values = owner, documents + tally.documents, to_json(lengths)
         connection.execute(f"INSERT OR REPLACE INTO {sums} VALUES (?, ?, ?)", values)
@@ -270,8 +277,8 @@ class StemTables:
 
     @cached_property
     def _digest(self) -> str:
-        # A change of any statement, of the stemmer or of the counted fields triggers a rebuild of the tables.
-        version = str((self.version, tuple(self.counted)))
+        # A change of any statement, of the stemmer, of the counted or the derived fields triggers a rebuild.
+        version = str((self.version, tuple(self.counted), self.reading))
         return sha256("\n".join((*self._statements, version)).encode()).hexdigest()
 
 
