@@ -112,20 +112,13 @@ def test_a_filter_by_server_holds_for_meaning_too(path: Path, model: Path):
 
 
 def test_both_kinds_count_by_their_share_of_the_best():
-    assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.25, 4: -1.0}, 0.6, 3) == pytest.approx({1: 4.0, 2: 8.0, 3: 3.0})
-
-
-def test_meaning_counts_less_in_a_long_query():
-    def share(words: int) -> float:
-        return fuse({1: 1.0}, {2: 1.0}, 0.6, words)[2]
-
-    assert [round(share(words), 2) for words in (1, 12, 24, 30, 300)] == [0.6, 0.6, 0.3, 0.24, 0.24]
+    assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.25, 4: -1.0}, 0.6) == pytest.approx({1: 4.0, 2: 8.0, 3: 3.0})
 
 
 def test_words_alone_stay_as_they_are_where_nothing_is_near():
-    assert fuse({1: 3.0}, {2: -0.1}, 0.6, 3) == {1: 3.0}
-    assert fuse({}, {}, 0.6, 0) == {}
-    assert fuse({}, {7: 0.5}, 0.6, 1) == pytest.approx({7: 0.6})
+    assert fuse({1: 3.0}, {2: -0.1}, 0.6) == {1: 3.0}
+    assert fuse({}, {}, 0.6) == {}
+    assert fuse({}, {7: 0.5}, 0.6) == pytest.approx({7: 0.6})
 
 
 # -- whose tools count ---------------------------------------------------------------------------

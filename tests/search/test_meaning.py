@@ -11,7 +11,7 @@ from plain_texts import SAID, World, names, reasons
 
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import SearchType
-from toolcrib.search.confidence import Evidence
+from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure, word_for
 from toolcrib.search.documents import Request
 from toolcrib.search.postings import Worded
 from toolcrib.search.ranking import Ranked
@@ -20,7 +20,8 @@ from toolcrib.search.semantic import NEAREST, Model, Semantic, SharedModel, fini
 numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
 
 AXES = ("wood", "wall", "sand")
-EVIDENCE = Evidence(0.5, 0.5, 0.5, 0.5)
+EVIDENCE = Evidence(0, 0, 0, words=0.5)
+"""Words tell nothing, so that meaning has its whole weight."""
 
 
 class Encoder:
@@ -108,31 +109,71 @@ class Room:
         self.vectors, self.rows = Vectors(texts), Rows(list(texts))
         self.semantic = Semantic(self.model, self.vectors, alpha)
 
-    def fused(self, query: str, *matches: tuple[int, float], among: Iterable[int] | None = None) -> Ranked:
+    def fused(
+        self,
+        query: str,
+        *matches: tuple[int, float],
+        among: Iterable[int] | None = None,
+        evidence: Evidence = EVIDENCE,
+    ) -> Ranked:
         numbers = None if among is None else frozenset(among)
-        return self.semantic.fused(Ranked(matches, EVIDENCE), query, self.rows, numbers)
+        return self.semantic.fused(Ranked(matches, evidence), query, self.rows, numbers)
 
 
 class TestFusing:
     """One relevance out of two."""
 
     def test_each_kind_counts_by_its_share_of_the_best_of_its_kind(self):
-        assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.25}, 0.6, 3) == pytest.approx({1: 4.0, 2: 2 + 6, 3: 3.0})
+        assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.25}, 0.6) == pytest.approx({1: 4.0, 2: 2 + 6, 3: 3.0})
 
     def test_what_is_far_counts_as_nothing_and_is_left_out(self):
-        assert fuse({1: 10.0}, {1: -0.5, 2: 0.5, 3: -0.2, 4: 0.0}, 0.5, 3) == pytest.approx({1: 5.0, 2: 5.0})
+        assert fuse({1: 10.0}, {1: -0.5, 2: 0.5, 3: -0.2, 4: 0.0}, 0.5) == pytest.approx({1: 5.0, 2: 5.0})
 
     def test_without_anything_near_words_stay_as_they_are(self):
-        assert fuse({1: 10.0}, {2: -0.1}, 0.6, 3) == fuse({1: 10.0}, {}, 0.6, 3) == {1: 10.0}
-        assert fuse({1: 10.0}, {2: 0.0}, 0.6, 3) == {1: 10.0}
+        assert fuse({1: 10.0}, {2: -0.1}, 0.6) == fuse({1: 10.0}, {}, 0.6) == {1: 10.0}
+        assert fuse({1: 10.0}, {2: 0.0}, 0.6) == {1: 10.0}
 
     def test_without_words_what_is_near_counts_from_one_down(self):
-        assert fuse({}, {1: 0.5, 2: 0.25}, 0.6, 3) == pytest.approx({1: 0.6, 2: 0.3})
+        assert fuse({}, {1: 0.5, 2: 0.25}, 0.6) == pytest.approx({1: 0.6, 2: 0.3})
 
-    @pytest.mark.parametrize(("words", "share"), [(1, 1), (12, 1), (13, 12 / 13), (24, 0.5), (30, 0.4), (60, 0.4)])
-    def test_meaning_counts_less_in_a_query_of_more_than_twelve_words(self, words: int, share: float):
-        weight = 0.5 * share
-        assert fuse({1: 10.0}, {2: 0.3}, 0.5, words) == pytest.approx({1: (1 - weight) * 10, 2: weight * 10})
+
+class TestSureness:
+    """Meaning counts the less the surer words are."""
+
+    def test_where_words_tell_nothing_meaning_has_its_whole_weight(self):
+        assert dict(Room(alpha=0.6).fused("wood", (2, 8.0)).matches) == pytest.approx({0: 4.8, 2: 3.2})
+
+    @pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
+    def test_its_weight_is_less_by_the_likelihood_that_words_are_right(self, level: float):
+        evidence = Evidence(level, 0.5, 0.1, 0.5)
+        weight = 0.6 * (1 - evidence.strength)
+        found = dict(Room(alpha=0.6).fused("wood", (2, 8.0), evidence=evidence).matches)
+        assert found == pytest.approx({0: 8 * weight, 2: 8 * (1 - weight)})
+
+    def test_a_first_match_that_words_are_sure_of_stays_first(self):
+        sure = Evidence(0.8, 0.9, 0.4, 1)
+        assert is_sure(sure)
+        matches = Room("wood", "wall", "sand", alpha=1.0).fused("wood", (2, 8.0), (0, 7.9), evidence=sure).matches
+        assert [number for number, _ in matches] == [2, 0]
+        assert matches[0][1] == pytest.approx(1.05 * matches[1][1])
+
+    def test_the_lead_by_meaning_is_that_of_the_first_over_any_other(self):
+        room = Room("wood", "wood wood wall", "sand")
+        assert room.fused("wood", (0, 8.0)).evidence.lead == pytest.approx(1 - 2 / 5**0.5)
+        assert room.fused("wood", (2, 8.0), (1, 7.0), (0, 0.1)).evidence.lead == pytest.approx(2 / 5**0.5 - 1)
+        assert Room("wood").fused("wood", (0, 8.0)).evidence.lead == 0, "nothing is behind"
+
+    def test_words_that_put_another_first_speak_less_for_it(self):
+        little = Evidence(0.3, 0.3, 0.1, 0.5)
+        one, other = (Room(alpha=1.0).fused("wood", (first, 1.0), evidence=little).evidence for first in (0, 2))
+        assert (one.is_agreed, other.is_agreed) == (True, False)
+        assert one.strength > other.strength > little.strength
+
+    def test_what_only_meaning_finds_is_unlikely_unless_it_is_near(self):
+        near = Room("wood", "sand").fused("wood", evidence=NO_EVIDENCE).evidence
+        far = Room("wood sand sand sand", "wall").fused("wood", evidence=NO_EVIDENCE).evidence
+        assert (near.near, far.near) == (1, pytest.approx(1 / 10**0.5))
+        assert (word_for(near, 0.1), word_for(far, 0.1)) == ("low", "none")
 
 
 class TestNearness:
@@ -168,11 +209,6 @@ class TestNearness:
         room = Room()
         room.rows = Rows([])
         assert room.fused("wood") == Ranked((), EVIDENCE)
-
-    def test_what_speaks_for_the_first_counts_only_if_it_is_the_same(self):
-        assert Room().fused("wood", (0, 8.0), (2, 1.0)).evidence == EVIDENCE
-        assert Room(alpha=0.9).fused("wood", (2, 8.0), (0, 1.0)).evidence == Evidence(0, 0, 0, words=0.5)
-        assert Room().fused("wood").evidence == Evidence(0, 0, 0, words=0.5)
 
 
 class TestVectors:

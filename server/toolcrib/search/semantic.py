@@ -11,8 +11,7 @@ from typing import Any, Literal, Protocol
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import JsonObject
-from toolcrib.base.text import query_terms
-from toolcrib.search.confidence import NO_EVIDENCE
+from toolcrib.search.confidence import Evidence, is_sure
 from toolcrib.search.documents import CACHED_MAX, Documents
 from toolcrib.search.ranking import Ranked
 from toolcrib.search.static_model import ModelNotInstalled
@@ -172,8 +171,8 @@ _AT_ONCE = 1000
 _SPARE = 1000
 """Number of vectors that may be kept though no known documents have them, beyond as many again as are in use."""
 
-_LONG_QUERY = 12
-_LEAST_SHARE = 0.4
+_AHEAD = 1.05
+"""The relevance of a first match that words are sure of, relative to any other."""
 
 
 class VectorStore(Protocol):
@@ -271,7 +270,7 @@ class Semantic:
     """Vectors of one kind of documents, and semantic ranking by them. Safe to use from several threads.
 
     If there is no model, or the model or the store fails, ranking is by words alone. ``alpha`` is the weight of
-    semantic relevance, from 0 to 1.
+    semantic relevance where words tell nothing, from 0 to 1.
     """
 
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
@@ -314,21 +313,21 @@ class Semantic:
     def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
         """Return text matches fused with those semantically near, among these ``numbers`` (None: all).
 
-        Documents that the caller may not find do not count. The evidence for the first of ``ranked`` is kept only if
-        the same document is still first.
+        Documents that the caller may not find do not count. The surer words are, the less meaning counts; a first match
+        that they are sure of stays first.
         """
         cosines = self._cosines(query, documents)
         # All zeros if the model knows no word of the query.
         if cosines is None or not cosines.any():
             return ranked
         lexical = dict(ranked.matches)
-        near = {*_nearest(cosines, numbers), *lexical}
-        relevances = fuse(
-            lexical, {number: float(cosines[number]) for number in near}, self._alpha, len(query_terms(query))
-        )
+        nearness = {number: float(cosines[number]) for number in {*_nearest(cosines, numbers), *lexical}}
+        relevances = fuse(lexical, nearness, self._alpha * (1 - ranked.evidence.strength))
+        if is_sure(ranked.evidence):
+            first = ranked.matches[0][0]
+            relevances[first] = max(relevances[first], _AHEAD * max(relevances.values()))
         matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
-        is_agreed = bool(matches and ranked.matches and matches[0][0] == ranked.matches[0][0])
-        return Ranked(matches, ranked.evidence if is_agreed else replace(NO_EVIDENCE, words=ranked.evidence.words))
+        return Ranked(matches, _evidence(ranked, matches[0][0], nearness)) if matches else ranked
 
     def _cosines(self, query: str, documents: Documents) -> Any:
         """Return the cosine similarity of each document to a query; None if it cannot be computed."""
@@ -427,13 +426,12 @@ def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
 
 
-def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], alpha: float, words: int) -> dict[int, float]:
+def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], weight: float) -> dict[int, float]:
     """Return fused lexical and semantic relevances, on the scale of the lexical ones.
 
-    Each kind is normalized by its best document; semantic relevance has the weight ``alpha``, and less in a query of
-    more than 12 ``words``, whose vector is near to everything. Documents without any relevance are omitted.
+    Each kind is normalized by its best document; semantic relevance has the ``weight``, from 0 to 1. Documents without
+    any relevance are omitted.
     """
-    weight = alpha * (max(_LEAST_SHARE, _LONG_QUERY / words) if words > _LONG_QUERY else 1)
     best, nearest = max(lexical.values(), default=0.0), max(cosines.values(), default=0.0)
     if nearest <= 0:
         return dict(lexical)
@@ -443,6 +441,16 @@ def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], alpha: floa
         for number in lexical.keys() | cosines.keys()
     }
     return {number: value for number, value in fused.items() if value > 0}
+
+
+def _evidence(ranked: Ranked, first: int, nearness: Mapping[int, float]) -> Evidence:
+    """Return the evidence for the first match of the fused ranking, given the ranking by words."""
+    near = nearness[first]
+    if not ranked.matches:
+        return replace(ranked.evidence, near=near)
+    # A single document is ahead of nothing.
+    other = max((cosine for number, cosine in nearness.items() if number != first), default=near)
+    return replace(ranked.evidence, lead=near - other, is_agreed=first == ranked.matches[0][0])
 
 
 def _nearest(cosines: Any, numbers: frozenset[int] | None) -> list[int]:
