@@ -177,3 +177,21 @@ def test_no_descriptor_is_left_open(skill: Path):
             read_inside(skill, name, 100, base=skill.parent)
     list_inside(skill, LIMITS)
     assert set(Path("/dev/fd").iterdir()) == before
+
+
+@pytest.mark.parametrize("path", ["", "/a", "a//b", "../a", "a/..", ".", "a\\b", "a\0", "a/", "a" * 256, "a/" * 3000])
+def test_a_path_that_climbs_or_is_not_plain_is_refused(tmp_path: Path, path: str):
+    folder = tmp_path / "skill" / "a"
+    folder.mkdir(parents=True)
+    for file in (tmp_path / "a", folder / "b", tmp_path / "skill" / "a\\b"):
+        file.write_bytes(b"here")
+    assert read_inside(tmp_path / "skill", "a/b", 100) == b"here"
+    with pytest.raises(UnknownSkill):
+        read_inside(tmp_path / "skill", path, 100)
+
+
+def test_a_path_is_not_decoded(tmp_path: Path):
+    file = tmp_path / "references" / "%2e%2e" / "a b.md"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"here")
+    assert read_inside(tmp_path, "references/%2e%2e/a b.md", 100) == b"here"

@@ -8,7 +8,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from toolcrib.base.model import SkillScope, SkillText, TaskType, ToolNote
-from toolcrib.skills.identity import SLUG_MAX, content_hash, parse_uri, path_segments, skill_id, skill_uri, slug
+from toolcrib.skills.identity import SLUG_MAX, content_hash, parse_uri, skill_id, skill_uri, slug
 
 TEXT = SkillText(
     name="tidy",
@@ -159,12 +159,3 @@ def test_no_segment_of_a_uri_is_ever_a_way_out(tail: str):
     for segment in parse_uri(f"skill://{tail}") or ():
         assert segment not in ("", ".", "..")
         assert not set(segment) & set("/\\\0")
-
-
-@pytest.mark.parametrize("path", ["", "/a", "a//b", "../a", "a/..", ".", "a\\b", "a\0", "a/", "a" * 256, "a/" * 3000])
-def test_a_path_that_climbs_is_refused(path: str):
-    assert path_segments(path) is None
-
-
-def test_a_path_has_segments_and_is_not_decoded():
-    assert path_segments("references/%2e%2e/a b.md") == ("references", "%2e%2e", "a b.md")

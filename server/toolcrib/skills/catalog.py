@@ -16,9 +16,8 @@ from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProbl
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Visibility
 from toolcrib.policy.state import SkillDecisions, Use
-from toolcrib.skills.identity import SKILL_FILE
 from toolcrib.skills.index import SkillChanges, SkillIndex
-from toolcrib.skills.sources.files import SkillFolder, has_digest, place_of
+from toolcrib.skills.sources.files import SKILL_FILE, SkillFolder, has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import (
     OWN_FILES_CUT,

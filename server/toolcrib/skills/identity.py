@@ -9,9 +9,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from toolcrib.base.model import Skill, SkillScope, SkillText
-
-SKILL_FILE = "SKILL.md"
-"""The file that makes a folder a skill."""
+from toolcrib.skills.sources.files import SKILL_FILE, is_plain
 
 PACK_FILES: dict[str, tuple[str, ...]] = {
     "md": (".skill.md",),
@@ -22,12 +20,10 @@ PACK_FILES: dict[str, tuple[str, ...]] = {
 """File name suffixes of pack files, by format (R109)."""
 
 SLUG_MAX = 64
-SEGMENT_MAX = 255
 URI_MAX = 4096
 
 _SCHEME = "skill://"
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
-_NOT_IN_SEGMENT = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _NOT_IN_URI = re.compile(r"[\x00-\x20\x7f?#\\]|%(?![0-9A-Fa-f]{2})")
 
 
@@ -93,16 +89,4 @@ def parse_uri(uri: str) -> tuple[str, ...] | None:
         segments = tuple(unquote_to_bytes(segment).decode() for segment in rest.split("/"))
     except UnicodeError:
         return None
-    return segments if all(map(_is_plain, segments)) else None
-
-
-def path_segments(path: str) -> tuple[str, ...] | None:
-    """Return the segments of a relative POSIX path; None if it is absolute, traverses upwards, or is malformed."""
-    if len(path) > URI_MAX:
-        return None
-    segments = tuple(path.split("/"))
-    return segments if all(map(_is_plain, segments)) else None
-
-
-def _is_plain(segment: str) -> bool:
-    return 0 < len(segment) <= SEGMENT_MAX and segment not in (".", "..") and not _NOT_IN_SEGMENT.search(segment)
+    return segments if all(map(is_plain, segments)) else None

@@ -17,8 +17,8 @@ from toolcrib.catalog.denied_names import hint
 from toolcrib.catalog.gate import is_of_others
 from toolcrib.policy.sessions import SentKey, Session
 from toolcrib.skills.answers import Format, GetAnswer, GetRequest, LoadedSkill
-from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.sources.files import NO_FILES, Listing, SkillFolder, decoded
+from toolcrib.skills.identity import parse_uri, skill_uri
+from toolcrib.skills.sources.files import NO_FILES, SKILL_FILE, Listing, SkillFolder, decoded
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Brief, Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
 from toolcrib.skills.tools import SkillTools, spellings_in

@@ -16,8 +16,8 @@ from toolcrib.config.settings import Settings
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED
-from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.sources.files import FileDigest, Manifests, decoded
+from toolcrib.skills.identity import parse_uri, skill_uri
+from toolcrib.skills.sources.files import SKILL_FILE, FileDigest, Manifests, decoded
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.visible import VisibleSkills
 

@@ -10,7 +10,8 @@ from toolcrib.base.model import Skill
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import spelling_key
 from toolcrib.search.postings import is_one_edit
-from toolcrib.skills.identity import SKILL_FILE, parse_uri
+from toolcrib.skills.identity import parse_uri
+from toolcrib.skills.sources.files import SKILL_FILE
 
 _NEAR_MAX = 3
 """Maximum number of suggestions for an unknown name."""

@@ -22,7 +22,8 @@ from toolcrib.skills.formats.fields import (
     tool_notes,
 )
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
-from toolcrib.skills.identity import SKILL_FILE, content_hash, slug
+from toolcrib.skills.identity import content_hash, slug
+from toolcrib.skills.sources.files import SKILL_FILE
 
 TEXT_MAX_BYTES = 1024 * 1024
 NAME_MAX = 64

@@ -1,6 +1,7 @@
 """The only module that opens skill files: it reads what is inside a skill's folder, and nothing else."""
 
 import os
+import re
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,12 +15,15 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import UnknownSkill
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
-from toolcrib.skills.identity import SKILL_FILE, path_segments
+
+SKILL_FILE = "SKILL.md"
+"""The file that makes a folder a skill."""
 
 UNSERVED = frozenset({"node_modules", "__pycache__"})
 """Folders besides hidden ones that are not part of a skill."""
 
-_PATH_MAX = 1024
+_SEGMENT_MAX, _PATH_MAX = 255, 1024
+_NOT_IN_SEGMENT = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _SHOWN_MAX = 200
 _DEPTH_MAX = 16
 _ENTRIES_MAX = 20_000
@@ -119,6 +123,11 @@ def decoded(data: bytes) -> str | None:
         return None
 
 
+def is_plain(segment: str) -> bool:
+    """Return whether a text can be one segment of a path, and of a URI, that leads nowhere else."""
+    return 0 < len(segment) <= _SEGMENT_MAX and segment not in (".", "..") and not _NOT_IN_SEGMENT.search(segment)
+
+
 def place_of(folder: Path, path: str) -> tuple[Path, str]:
     """Return the real folder of ``path``, relative to ``folder``, and the file's name in it."""
     real = Path(os.path.realpath(folder / path))
@@ -203,8 +212,8 @@ def _refuse(relative: str) -> NoReturn:
 
 
 def _read(folder: Path, relative: str, limit: int, base: Path | None) -> tuple[bytes, _Mark]:
-    segments = path_segments(relative) if len(relative) <= _PATH_MAX else None
-    if segments is None or len(segments) > _DEPTH_MAX or not all(map(_is_served, segments)):
+    segments = relative[: _PATH_MAX + 1].split("/")
+    if len(relative) > _PATH_MAX or len(segments) > _DEPTH_MAX or not all(map(_is_served, segments)):
         _refuse(relative)
     try:
         with _opened(folder, base) as place, ExitStack() as inner:
@@ -217,7 +226,7 @@ def _read(folder: Path, relative: str, limit: int, base: Path | None) -> tuple[b
 
 
 def _is_served(name: str) -> bool:
-    return not name.startswith(".") and name not in UNSERVED
+    return is_plain(name) and not name.startswith(".") and name not in UNSERVED
 
 
 def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
@@ -363,7 +372,7 @@ class _ListingWalk:
     def _take(self, entry: os.DirEntry[str], prefix: str) -> bool:
         """Record ``entry`` if it is a file; return whether it is a folder to descend into."""
         path = prefix + entry.name
-        if not _is_served(entry.name) or len(path) > _PATH_MAX or path_segments(entry.name) is None:
+        if not _is_served(entry.name) or len(path) > _PATH_MAX:
             return False
         with suppress(OSError):
             if entry.is_file(follow_symlinks=False):

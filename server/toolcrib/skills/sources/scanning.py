@@ -14,8 +14,8 @@ from toolcrib import __version__
 from toolcrib.base.model import FileMark, SkillFile, SkillProblem
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
-from toolcrib.skills.identity import PACK_FILES, SKILL_FILE, path_segments
-from toolcrib.skills.sources.files import UNSERVED, place_of
+from toolcrib.skills.identity import PACK_FILES
+from toolcrib.skills.sources.files import SKILL_FILE, UNSERVED, is_plain, place_of
 from toolcrib.skills.sources.roots import Root
 
 _SKILL_FILE = SKILL_FILE.lower()
@@ -260,7 +260,7 @@ class _Walker:
 
     def _is_usable(self, folder: _Folder, name: str) -> bool:
         """Return whether ``name`` can be used in a URI and in the index; report it if not."""
-        if path_segments(name) is not None:
+        if is_plain(name):
             return True
         message = "has a name that is not plain text, so it is left out: rename it"
         self._report(folder.prefix + name, "warning", "name-unusable", message)
