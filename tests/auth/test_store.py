@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from fakes.keyring import MemoryKeyring
 from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.records import Record
 from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import StoreError
 from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
@@ -44,6 +46,10 @@ def clock() -> Clock:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "state" / "tokens"
+
+
+async def _records(store: TokenStore) -> list[Record]:
+    return await anyio.to_thread.run_sync(lambda: [*store.records()])
 
 
 def _store(folder: Path, clock: Clock | None = None, keyring: MemoryKeyring | None = None) -> TokenStore:
@@ -84,7 +90,7 @@ async def test_what_is_set_is_read_by_another_process_and_after_a_restart(folder
     login = await _entry(folder, clock).read()
     assert login.tokens == TOKENS
     assert login.client == CLIENT
-    assert login.expires_at == clock.now + 3600
+    assert login.record.expires_at == clock.now + 3600
     assert (login.record.issuer, login.record.account, login.record.scope) == (
         "https://issuer.example",
         "jane@host.example",
@@ -124,7 +130,7 @@ async def test_the_time_that_is_left_is_by_the_wall_clock(folder: Path, clock: C
 async def test_a_time_that_cannot_be_is_bounded(folder: Path, clock: Clock, lasts: int):
     entry = _entry(folder, clock)
     await entry.set_tokens(TOKENS.model_copy(update={"expires_in": lasts}))
-    expires_at = (await entry.read()).expires_at
+    expires_at = (await entry.read()).record.expires_at
     assert expires_at is not None
     assert clock.now <= expires_at <= clock.now + 10 * 366 * 86_400
 
@@ -134,7 +140,7 @@ async def test_another_url_or_another_entry_is_another_login(folder: Path):
     await store.entry(URL, "wiki").set_tokens(TOKENS)
     assert await store.entry(URL, "wiki-2").get_tokens() is None
     assert await store.entry("https://host.example/other", "wiki").get_tokens() is None
-    assert [record.entry for record in await store.facts()] == ["wiki"]
+    assert [record.entry for record in await _records(store)] == ["wiki"]
 
 
 async def test_tokens_of_another_client_or_issuer_go_with_it(folder: Path):
@@ -243,7 +249,7 @@ async def test_nothing_secret_is_shown(folder: Path, caplog: pytest.LogCaptureFi
         await entry.set_client_info(CLIENT)
         await entry.set_tokens(TOKENS)
         login = await entry.read()
-    told = f"{entry!r} {login!r} {login.record!r} {await _store(folder).facts()!r} {caplog.text}"
+    told = f"{entry!r} {login!r} {login.record!r} {await _records(_store(folder))!r} {caplog.text}"
     assert not any(canary in told for canary in CANARIES)
     assert set(entry.secrets) == {"access-canary", "refresh-canary", "secret-canary"}
 
@@ -427,4 +433,4 @@ async def test_the_keyring_is_newer_than_the_file_after_a_crash_between_the_two(
     login = await _entry(folder, clock, keyring).read()
     assert login.tokens
     assert login.tokens.access_token == "newer"
-    assert login.expires_at == clock.now + 7200
+    assert login.record.expires_at == clock.now + 7200

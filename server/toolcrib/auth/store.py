@@ -194,7 +194,7 @@ _LOG_IN_AGAIN = "log in again"
 
 
 class TokenStore:
-    """The stored logins of one config, in ``folder``. All but :meth:`facts` blocks.
+    """The stored logins of one config, in ``folder``. All of it blocks.
 
     If there is a ``keyring`` it has the secrets, and files contain none of them.
     """
@@ -208,11 +208,6 @@ class TokenStore:
         Its secrets are added to ``learned`` before anybody can use them, so that they are redacted everywhere.
         """
         return LoginEntry(self, server_url, entry_name, learned or Learned())
-
-    async def facts(self) -> list[Record]:
-        """Return the public facts of all stored logins."""
-        found = await anyio.to_thread.run_sync(lambda: list(self.records()))
-        return [replace(record, tokens=None, client=None) for record in found]
 
     def file(self, server_url: str, entry: str) -> LockedFile:
         """Return the file of one entry at one server: another URL is another login."""
@@ -328,19 +323,14 @@ _LASTS_MAX_S = 10 * 365 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One stored login, for the SDK's client. ``expires_at`` is in wall-clock seconds; None: unknown.
+    """One stored login, for the SDK's client.
 
-    ``record`` has the public facts: issuer, account, scope. Its ``problem`` says what is wrong with the stored login.
+    ``record`` has the public facts, such as issuer and expiry. Its ``problem`` says what is wrong with what is stored.
     """
 
     record: Record
     tokens: OAuthToken | None = field(default=None, repr=False)
     client: OAuthClientInformationFull | None = field(default=None, repr=False)
-
-    @property
-    def expires_at(self) -> float | None:
-        """Return when the access token expires; None if unknown."""
-        return self.record.expires_at
 
 
 class LoginEntry:
@@ -375,9 +365,9 @@ class LoginEntry:
     async def get_tokens(self) -> OAuthToken | None:
         """Return the tokens; ``expires_in`` is their remaining lifetime."""
         login = await self.read()
-        if login.tokens is None or login.expires_at is None:
+        if login.tokens is None or login.record.expires_at is None:
             return login.tokens
-        left = max(0, int(login.expires_at - self._store.clock()))
+        left = max(0, int(login.record.expires_at - self._store.clock()))
         return login.tokens.model_copy(update={"expires_in": left})
 
     async def set_tokens(self, tokens: OAuthToken, client: OAuthClientInformationFull | None = None) -> None:
