@@ -64,7 +64,7 @@ async def test_a_server_that_is_closed_to_everyone_is_never_started(tmp_path):
         for name in NAMES:
             await client.tool_call(name, {})
         await client.search("open the vault", server="vault")
-        await w.gateway.tools.list_servers()
+        await w.gateway.fleet.list_all()
         assert w["vault"].starts == 0
     async with world(tmp_path, servers, {"policy": {}}) as w:
         assert w["vault"].starts == 1

@@ -93,7 +93,7 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict
         tasks.start_soon(_time_listings, fleet, list(settings.servers), took)
         began = anyio.current_time()
         with anyio.move_on_after(within_s):
-            await gateway.tools.list_servers()
+            await gateway.fleet.list_all()
             # Those that were listed between two looks, and the last one.
             took = dict.fromkeys(settings.servers, anyio.current_time() - began) | took
         failures = failed(fleet.statuses())

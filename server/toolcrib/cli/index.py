@@ -88,7 +88,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     from toolcrib.downstream.fleet import failed
 
     async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
-        return failed(await tool_use_cases.list_servers())
+        return failed(await tool_use_cases.fleet.list_all())
 
     failures = with_tools(config, list_anew, WaitingLine(quiet=as_json))
     servers = status_now(load_settings(config)).servers

@@ -1,6 +1,6 @@
 """The HTTP client under the SDK's transports: every failure of a request becomes its answer, and bodies are bounded.
 
-Without it, one refused connection ends all that the SDK does for that server, and nobody can tell whether a call ran.
+Without it, one refused connection ends everything that the SDK does for that server, and whether a call ran is unknown.
 """
 
 import json
@@ -107,8 +107,8 @@ class HttpChannel(StreamDispatcher):
             # ran, and the call would be sent again: only who knows the mark, which is never sent, can say so.
             if data.get(_MARK) != self._mark:
                 raise
-            told = {name: value for name, value in data.items() if name != _MARK}
-            raise ClientFault(error.code, error.message, told or None) from None
+            rest = {name: value for name, value in data.items() if name != _MARK}
+            raise ClientFault(error.code, error.message, rest or None) from None
 
 
 class HttpClient(httpx2.AsyncClient):
@@ -175,7 +175,7 @@ class HttpClient(httpx2.AsyncClient):
         """Send a request with the login of the server; once more with a renewed one, where it was refused for that.
 
         Raises:
-            LoginFailed: it was refused, and whether the login is good cannot be told.
+            LoginFailed: it was refused, and whether the login is valid is unknown.
 
         """
         if self._login is None:
@@ -209,12 +209,12 @@ class HttpClient(httpx2.AsyncClient):
         return self._answer(request, code, status_text(response), self._wanted(challenge) if challenge else None)
 
     def _wanted(self, challenge: Challenge) -> JsonObject:
-        """Return what is told of a challenge to whoever called: the scope may be anything."""
+        """Return the facts of a challenge for the caller, redacted: a server may put anything into the scope."""
         scope = {"scope": self._learned.clean(challenge.scope)} if challenge.scope else {}
         return {**scope, "wants_more": challenge.wants_more}
 
     async def _unreadable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Refuse a body in an encoding that was not asked for (RFC 9110, section 12.5.3)."""
+        """Refuse a body in an encoding that was not accepted (RFC 9110, section 12.5.3)."""
         await response.aclose()
         encoding = truncate(response.headers["content-encoding"], _ENCODING_SHOWN)
         reason = f"its answer is encoded ({encoding!r}), although toolcrib asked for none of that"
@@ -224,12 +224,12 @@ class HttpClient(httpx2.AsyncClient):
 
     def _answer(self, request: httpx2.Request, code: int, text: str, data: JsonObject | None = None) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
-        asked = as_object(json.loads(request.content))
-        told = types.ErrorData(code=code, message=text, data={_MARK: self._mark, **(data or {})})
-        error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=told)
+        message = as_object(json.loads(request.content))
+        detail = types.ErrorData(code=code, message=text, data={_MARK: self._mark, **(data or {})})
+        error = types.JSONRPCError(jsonrpc="2.0", id=message.get("id"), error=detail)
         if self._deliver is not None:
             # Notifications, and answers of ours to the server, are not answered.
-            if "method" in asked and "id" in asked:
+            if "method" in message and "id" in message:
                 self._deliver(SessionMessage(error))
             # On this transport answers come by the event stream, and a POST is only accepted.
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
@@ -347,8 +347,8 @@ def _has_session(request: httpx2.Request) -> bool:
 
 def _has_lost_session(status: int, body: bytes) -> bool:
     """Whether a request failed for its session only. 404 is what the specification asks for; many servers say 400."""
-    is_told = any(words in body.lower() for words in _SESSION_WORDS)
-    return status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.BAD_REQUEST and is_told)
+    names_session = any(words in body.lower() for words in _SESSION_WORDS)
+    return status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.BAD_REQUEST and names_session)
 
 
 def code_of(response: httpx2.Response, *, is_expected: bool = False) -> int:

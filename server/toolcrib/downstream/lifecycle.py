@@ -302,7 +302,7 @@ class Downstream:
                             self._set(State.SLEEPING, self._clean(known))
                 except* DiedOnProbe:
                     raise
-                except* Exception as failures:  # barrier: a server's task; told with what the streams know
+                except* Exception as failures:  # barrier: a server's task; reported with what the streams know
                     self._fail(start, failure_of(failures, self.settings, await streams.explain()))
                 finally:
                     if bounded.cancel_called:
@@ -342,7 +342,7 @@ class Downstream:
         await self._list.read_again(await self.connection())
 
     async def _serve(self, start: _Start, connection: Connection) -> None:
-        """Let callers use the connection until it ends or nobody wants it."""
+        """Let callers use the connection until it ends or is no longer wanted."""
         self._backoff.note_success()
         self.calls.last_use = anyio.current_time()
         start.connection = connection
@@ -388,7 +388,7 @@ class Downstream:
 
     @property
     def _may_sleep(self) -> bool:
-        """Whether it is stopped when nobody uses it; one session's own server lasts as long as the session."""
+        """Whether it is stopped when idle; a server of one session lasts as long as the session."""
         options = self.settings.options
         is_own = options.isolation == "session" and self._dependencies.isolation.is_exclusive(self.scope)
         return bool(options.idle_stop_s) and options.start == "lazy" and not is_own

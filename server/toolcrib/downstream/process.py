@@ -28,7 +28,7 @@ _PROC = Path("/proc")
 
 
 class _Process(NamedTuple):
-    """A process, told from a later one with its number by the time of its start, in ticks since the system's."""
+    """A process. The time of its start, in ticks since the system's, distinguishes it from a later one with its number."""
 
     pid: int
     began: int
@@ -285,7 +285,7 @@ class Lifeline:
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_WATCHER_WORK_S if self._held else _WATCHER_END_S):
                 await self._watcher.wait()
-            if self._watcher.returncode is None:  # on a busy machine; nobody would ever wait for it again
+            if self._watcher.returncode is None:  # on a busy machine; nothing would wait for it later
                 self._watcher.kill()
                 await self._watcher.wait()
 
@@ -380,7 +380,7 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         return process.returncode is not None
 
     def is_gone() -> bool:
-        # Signal 0 is delivered to nobody; sending it tells whether the group has members.
+        # Signal 0 is not delivered; sending it only shows whether the group has members.
         return has_exited() and not _signal_group(process, 0)
 
     await _wait_until(has_exited, grace_s)

@@ -19,7 +19,6 @@ from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.offer_search import FoundOffer, OfferDocuments, OfferSearcher
 from toolcrib.catalog.offers import KINDS, Offer, OffersChange, PermittedOffers
 from toolcrib.downstream.fleet import Fleet
-from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.offers import Listener
 from toolcrib.events.kinds import ServerRequest, ServerRequestDenied
 from toolcrib.events.log import elapsed_ms
@@ -58,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ServerRequest:
     """A request to a server: ``own`` are its own names, in place of the public ``target``."""
 
     server: str
@@ -166,7 +165,7 @@ class OfferUseCases:
         """
         session = request.session
         place = await self.place(session, uri)
-        asked = _Asked(place.server, "resources/read", uri, {"uri": place.uri})
+        asked = _ServerRequest(place.server, "resources/read", uri, {"uri": place.uri})
         try:
             result = await self._forward(request, asked)
         except DownstreamError as error:
@@ -185,7 +184,9 @@ class OfferUseCases:
 
         """
         prompt = await self._prompt(request.session, name)
-        result = await self._forward(request, _Asked(prompt.server, "prompts/get", name, {"name": prompt.address}))
+        result = await self._forward(
+            request, _ServerRequest(prompt.server, "prompts/get", name, {"name": prompt.address})
+        )
         return published_prompt(result, prompt.server) if self.expose.resources != "off" else result
 
     async def complete(self, request: Request) -> JsonObject:
@@ -199,13 +200,13 @@ class OfferUseCases:
         if ref.get("type") == "ref/prompt":
             name = str(ref.get("name"))
             prompt = await self._prompt(session, name)
-            asked = _Asked(prompt.server, _COMPLETE, name, {"ref": {**ref, "name": prompt.address}})
+            asked = _ServerRequest(prompt.server, _COMPLETE, name, {"ref": {**ref, "name": prompt.address}})
         else:
             uri = str(ref.get("uri"))
             place = await self.place(session, uri)
             if not self._gate.may_tell(session, place.server, place.uri):
                 raise UnknownResource(uri)
-            asked = _Asked(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
+            asked = _ServerRequest(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
         if asked.server not in self.indexer.known.completes:
             return {"completion": {"values": []}}
         return await self._forward(request, asked)
@@ -223,31 +224,31 @@ class OfferUseCases:
 
         """
         place = await self.place(session, uri)
-        with self._telling(session, _Asked(place.server, "resources/subscribe", uri, {})) as told:
-            subscriptions = self._server(session, place.server).subscriptions
+        with self._reported(session, _ServerRequest(place.server, "resources/subscribe", uri, {})) as sizes:
+            subscriptions = self._fleet.resolve(place.server, session).subscriptions
             await subscriptions.add(place.uri, listener)
-            told.append(0)
+            sizes.append(0)
         return partial(subscriptions.remove, place.uri, listener)
 
-    async def _forward(self, request: Request, asked: _Asked) -> JsonObject:
+    async def _forward(self, request: Request, asked: _ServerRequest) -> JsonObject:
         """Forward a request, once."""
-        with self._telling(request.session, asked) as told:
-            server = self._server(request.session, asked.server)
+        with self._reported(request.session, asked) as sizes:
+            server = self._fleet.resolve(asked.server, request.session)
             with server.open_call(request, asked.method, {**request.params, **asked.own}) as call:
                 result = await server.calls.run(call)
-            told.append(weight(result, self._settings.toolcrib.limits.result_max_bytes))
+            sizes.append(weight(result, self._settings.toolcrib.limits.result_max_bytes))
             return result
 
     @contextmanager
-    def _telling(self, session: Session, asked: _Asked) -> Generator[list[int]]:
+    def _reported(self, session: Session, asked: _ServerRequest) -> Generator[list[int]]:
         """Emit the events of one request; the block sets the size of its answer. Errors name no denied tool."""
         began = time.perf_counter()
         sizes: list[int] = []
         try:
             yield sizes
         except Unavailable as error:
-            told = self._tools_gate.without_denied_names(session, str(error), self._tools())
-            raise Unavailable(asked.server, told, detail=error.detail) from None
+            text = self._tools_gate.without_denied_names(session, str(error), self._tools())
+            raise Unavailable(asked.server, text, detail=error.detail) from None
         finally:
             self._events.emit(
                 ServerRequest(
@@ -256,10 +257,6 @@ class OfferUseCases:
                 session=session.label,
                 duration_ms=elapsed_ms(began),
             )
-
-    def _server(self, session: Session, key: str) -> Downstream:
-        """Return the connection to a server that this session uses."""
-        return self._fleet.resolve(key, session)
 
     # -- decide ----------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
-from toolcrib.downstream.states import DOWN, State, Status
+from toolcrib.downstream.states import DOWN, State
 from toolcrib.events.kinds import (
     DefinitionChanged,
     NotRunReason,
@@ -476,10 +476,6 @@ class ToolUseCases:
     def is_ready(self) -> bool:
         """Whether answers no longer wait for servers that are being listed for the first time."""
         return not self.fleet.awaited or anyio.current_time() >= self._first_index_deadline
-
-    async def list_servers(self) -> dict[str, Status]:
-        """List the tools of every server again, and return the result for each."""
-        return await self.fleet.list_all()
 
     async def survey(
         self, session: Session

@@ -397,7 +397,7 @@ def _with_object_content(result: JsonObject) -> JsonObject:
     return kept if text in content else {**kept, "content": [*content, text]}
 
 
-class WireOwner(Protocol):
+class HandlerOwner(Protocol):
     """Whoever replaces the handler when a reload puts another generation in use."""
 
     handler: RequestHandler
@@ -410,7 +410,7 @@ class CurrentServer:
     none of them, so every attribute is looked up anew.
     """
 
-    def __init__(self, owner: WireOwner, front: Sequence[ServerMiddleware[Any]]) -> None:
+    def __init__(self, owner: HandlerOwner, front: Sequence[ServerMiddleware[Any]]) -> None:
         self._owner, self._front = owner, front
 
     @property

@@ -50,10 +50,6 @@ class Cleaner:
         """Whether no text is ever changed."""
         self._lines = Recent[tuple[str, tuple[str, ...]], str](_LINES_MAX)
 
-    def is_for(self, masker: NameMasker) -> bool:
-        """Return whether this instance was created with these ``masker``."""
-        return self.masker is masker
-
     @property
     def changes_no_names(self) -> bool:
         """Return whether no tool is denied to the caller."""
