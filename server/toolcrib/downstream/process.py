@@ -28,7 +28,7 @@ _PROC = Path("/proc")
 
 
 class _Process(NamedTuple):
-    """A process. The time of its start, in ticks since the system's, distinguishes it from a later one with its number."""
+    """A process; the time of its start, in ticks since the system's, distinguishes it from a later one with its pid."""
 
     pid: int
     began: int
