@@ -93,10 +93,10 @@ class Rows:
 class Reworded(Rows):
     """Rows that their callers read in other words."""
 
-    words: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
 
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
-        return {row: self.words.get(text, text) for row, text in stored.items()}
+        return {row: self.told.get(text, text) for row, text in stored.items()}
 
 
 class Room:
@@ -317,7 +317,7 @@ class TestSharedVectors:
 
     def test_a_text_that_only_some_callers_read_like_that_is_not_kept(self):
         room = Room("wood wall", "wall")
-        room.rows = Reworded([10, 11], words={"wood wall": "wall"})
+        room.rows = Reworded([10, 11], told={"wood wall": "wall"})
         assert [number for number, _ in room.fused("wall").matches] == [0, 1]
         assert room.vectors.kept.keys() == {"wall"}
         room.rows = Rows([10, 11])

@@ -36,7 +36,7 @@ from toolcrib.search.english import Synonyms, read_synonyms, stem
 from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
 from toolcrib.search.query import Verbs, may_be_foreign, read_verbs
 from toolcrib.search.ranking import FieldedBm25, Relevance, boosted
-from toolcrib.search.semantic import NEAREST, Semantic
+from toolcrib.search.semantic import Semantic
 from toolcrib.search.translation import Translations
 
 T = TypeVar("T")
@@ -223,8 +223,7 @@ class Engine(Generic[T]):
         """Return documents that the query names, unscored, and those found by words and vectors."""
         named = _named(query, scope, as_written=False)
         known = {match.document for match in named}
-        # Named documents are removed from text matches, so as many more are requested; fusion with vectors needs more
-        # than are shown.
+        # Named documents are removed from text matches, so as many more are requested.
         with self._opened(scope.documents) as postings:
             ranker = self._ranker(postings)
             # Words of the documents decide, since a catalog may itself be in another language.
@@ -232,7 +231,7 @@ class Engine(Generic[T]):
             ranked = ranker.rank(
                 query if is_english else self._translations.in_english(query, ranker.knows),
                 scope.numbers,
-                max(CANDIDATES + len(known), NEAREST if self._semantic and self._semantic.may_rank else 0),
+                CANDIDATES + len(known),
             )
             is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:

@@ -163,7 +163,7 @@ def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
 
 
 NEAREST = 100
-"""Number of nearest documents that are fused with at most as many text matches."""
+"""Number of nearest documents that are fused with the text matches."""
 
 _AT_ONCE = 1000
 """Number of texts encoded and stored in one step: a tenth of a second, after which other writers have a turn."""
@@ -300,11 +300,6 @@ class Semantic:
         """Read the vectors of documents that are searched next, unless nothing was searched by meaning yet. Blocks."""
         if len(self._placed):
             self._vectors_of(documents)
-
-    @property
-    def may_rank(self) -> bool:
-        """Whether there is a model, or one that is loaded on first use."""
-        return self._shared.reason is None
 
     def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
