@@ -28,6 +28,7 @@ ALLOWED = {
     "toolcrib.cli.in_process:try_servers": "likewise",
     "toolcrib.cli.in_process:with_index": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_skills": "one command of a person",
+    "toolcrib.cli.enriching:enrich": "one command of a person",
     "toolcrib.cli.login:_log_in_and_list": "one command of a person",
     "toolcrib.cli.login:logout": "one command of a person",
     "toolcrib.events.log:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",

@@ -67,7 +67,7 @@ DOORS = {
             *("os.fork", "os.forkpty", "os.popen", "os.posix_spawn", "os.posix_spawnp", "os.startfile", "os.system"),
             *(f"os.{verb}{how}" for verb in ("exec", "spawn") for how in "l le lp lpe v ve vp vpe".split()),
         ),
-        ("downstream.process", "downstream.transport", "cli.demo", "clients.connecting"),
+        ("downstream.process", "downstream.transport", "cli.demo", "cli.enriching", "clients.connecting"),
     ),
 }
 """Dangerous things, and the packages or modules that alone may use them."""

@@ -15,6 +15,7 @@ PUBLIC = (
     "name_detection",
     "offer_search",
     "offers",
+    "own_words",
     "snapshot",
     "tool_search",
     "views",

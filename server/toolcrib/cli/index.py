@@ -8,6 +8,7 @@ import typer
 
 from toolcrib.auth.records import login_text
 from toolcrib.base.errors import ModelUnavailable
+from toolcrib.cli.enriching import enrich
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(help="Manage the index of tools.", no_args_is_help=True)
 commands.command()(vocabulary)
+commands.command()(enrich)
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:

@@ -462,6 +462,7 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
         tasks.start_soon(offers.follow)
         tasks.start_soon(offline.failures.keep)
         tasks.start_soon(offline.learning.keep)
+        tasks.start_soon(offline.own_words.keep)
         try:
             yield
         finally:

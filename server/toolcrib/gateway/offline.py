@@ -18,6 +18,7 @@ from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.offer_search import OfferGate, OfferTexts
 from toolcrib.catalog.offers import OfferIndex, OfferIndexer
+from toolcrib.catalog.own_words import OwnWords
 from toolcrib.catalog.tool_search import Searcher, ToolFinder
 from toolcrib.catalog.views import CatalogViews
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
@@ -59,6 +60,7 @@ class Offline:
     offer_gate: OfferGate
     offer_texts: OfferTexts
     learning: Learning
+    own_words: OwnWords
 
 
 @contextmanager
@@ -114,6 +116,7 @@ def open_offline(
         offers = OfferIndexer(settings, policy, offer_index, runtime.lasting_clock)
         failures = ServerFailures(settings, store, runtime.wall_clock)
         learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
+        own_words = OwnWords(state.requests)
         gate = Gate(settings, policy)
         views = CatalogViews(index, gate.maskers)
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
@@ -125,13 +128,14 @@ def open_offline(
         offers.load()
         failures.open()
         learning.open()
+        own_words.open()
         yield Offline(
             settings=settings,
             index=index,
             indexer=indexer,
             failures=failures,
             gate=gate,
-            finder=ToolFinder(searcher, gate, views, learning),
+            finder=ToolFinder(searcher, gate, views, learning, own_words),
             state=state,
             confirmations=Confirmations(
                 state.approvals, section.limits.answer_timeout_s, events, runtime.lasting_clock
@@ -146,6 +150,7 @@ def open_offline(
             offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
             offer_texts=OfferTexts(offer_index),
             learning=learning,
+            own_words=own_words,
         )
 
 

@@ -94,6 +94,16 @@ CREATE TABLE vocabulary (
     PRIMARY KEY (learner, word, tool)
 ) WITHOUT ROWID"""
 
+_REQUESTS = """
+CREATE TABLE written_requests (
+    server TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    requests TEXT NOT NULL,
+    PRIMARY KEY (server, tool)
+) WITHOUT ROWID"""
+
 
 _MIGRATIONS = (
     statements(_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META),
@@ -101,6 +111,7 @@ _MIGRATIONS = (
     statements(_APPROVALS),
     statements("ALTER TABLE sessions ADD COLUMN skills TEXT NOT NULL DEFAULT '[]'"),
     statements(_VOCABULARY),
+    statements(_REQUESTS),
 )
 
 STATE_SCHEMA = Schema(APPLICATION_ID, _MIGRATIONS, durable=True)
@@ -587,6 +598,69 @@ def _word_rows(known: Vocabularies) -> list[_WordRow]:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenRequests:
+    """Requests that a command of the person wrote for a tool.
+
+    ``definition`` is the hash of the definition that it was given, ``fingerprint`` that of the tool's whole record.
+    """
+
+    server: str
+    tool: str
+    fingerprint: str
+    definition: str
+    requests: tuple[str, ...]
+
+
+class StoredRequests:
+    """Requests written for tools, in ``state.db``: another run of the command would cost as much as the first.
+
+    Safe to use from several threads, and by processes. Every method raises StoreError where the file cannot be read or
+    written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._last_change = object()
+
+    def version(self) -> tuple[int, object]:
+        """Return a value that changes with every change, also by another process; never waits."""
+        return self._store.data_version(), self._last_change
+
+    def all(self) -> list[WrittenRequests]:
+        """Return the requests of every tool."""
+        query = "SELECT server, tool, fingerprint, definition, requests FROM written_requests ORDER BY server, tool"
+        with self._store.read() as connection:
+            rows: Iterable[tuple[str, str, str, str, str]] = connection.execute(query)
+            return [
+                WrittenRequests(server, tool, fingerprint, definition, _texts(requests))
+                for server, tool, fingerprint, definition, requests in rows
+            ]
+
+    def keep(self, written: WrittenRequests) -> None:
+        """Store the requests of a tool in place of those that it had."""
+        row = (*astuple(written)[:4], json.dumps(written.requests))
+        self._store.execute("INSERT OR REPLACE INTO written_requests VALUES (?, ?, ?, ?, ?)", row)
+        self._last_change = object()
+
+    def remove(self, tools: Iterable[tuple[str, str]]) -> None:
+        """Remove the requests of these tools, each by its server and name."""
+        pairs = list(tools)
+
+        def remove(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM written_requests WHERE server = ? AND tool = ?", pairs)
+
+        self._store.change(remove)
+        self._last_change = object()
+
+
+def _texts(stored: str) -> tuple[str, ...]:
+    """Return a list of texts as stored; what another program has written in its place is none."""
+    with suppress(ValueError):
+        return tuple(text for text in as_list(json.loads(stored)) if isinstance(text, str))
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The parts of an open ``state.db``: a person's decisions, and what cannot be rebuilt."""
 
@@ -596,6 +670,7 @@ class State:
     outcomes: SkillOutcomes
     approvals: Approvals
     vocabularies: StoredVocabularies
+    requests: StoredRequests
 
 
 @contextmanager
@@ -620,4 +695,6 @@ def open_state(
         # A file that another process keeps locked for long must stop no start: the next one deletes it.
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, SkillDecisions(store), outcomes, Approvals(store), vocabularies)
+        yield State(
+            store, sessions, SkillDecisions(store), outcomes, Approvals(store), vocabularies, StoredRequests(store)
+        )
