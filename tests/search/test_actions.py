@@ -78,6 +78,8 @@ def test_a_question_only_wants_to_know(verbs: Verbs, question: str):
         "comments on an issue",
         "pull requests waiting for review",
         "settings of the account",
+        "updates from the team",
+        "time in Rome",
     ],
 )
 def test_words_without_a_verb_that_name_what_is_there_only_want_to_know(verbs: Verbs, request_: str):

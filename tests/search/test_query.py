@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.search.query import parsed, plain
+from toolcrib.search.english import stem
+from toolcrib.search.query import parsed, parted, plain, read_verbs
 
+VERBS = read_verbs(stem)
 LONG = "write up a ticket about the broken login page, then post a summary of it to the team channel"
 
 
@@ -112,3 +114,23 @@ def test_any_text_is_read_and_no_work_is_unbounded(text: str):
         assert all(0 < weight <= 1 for weight in query.terms.values())
         assert not query.terms or max(query.terms.values()) == 1
         assert all(part.terms.items() <= query.terms.items() for part in query.parts)
+
+
+@pytest.mark.parametrize(
+    ("request_", "parts"),
+    [
+        ("create an issue and post a message", ["create an issue", "post a message"]),
+        ("merge the pull request, then delete the branch", ["merge the pull request", "delete the branch"]),
+        ("open the file, show the first lines", ["open the file", "show the first lines"]),
+        ("the name and the address of a customer", []),
+        ("search and replace the old name", []),
+        ("latest news and updates from Boston", []),
+        ("create an issue, then close it", []),
+    ],
+)
+def test_a_short_one_is_taken_apart_where_each_part_asks_for_an_action(request_: str, parts: list[str]):
+    assert [part.text for part in parted(parsed(request_), VERBS).parts] == parts
+
+
+def test_a_long_one_has_the_parts_that_it_had():
+    assert parted(parsed(LONG), VERBS) is parsed(LONG)

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice, pairwise, takewhile
@@ -64,6 +64,12 @@ _PART_END = re.compile(
     re.IGNORECASE,
 )
 
+_SHORT_PART_END = re.compile(
+    r"[;,]?\s+(?:(?:and|plus|&)\s+)?(?:then|afterwards|after that|finally|next|also)[,\s]+|[;,]?\s+(?:and|plus|&)\s+"
+    r"|[;,]\s+",
+    re.IGNORECASE,
+)
+
 Terms = Mapping[str, float]
 """The words that count, in order, with their weights; at most 1."""
 
@@ -78,7 +84,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Query(Part):
-    """A whole request. ``parts`` are its clauses, if it is long and has several."""
+    """A whole request. ``parts`` are its clauses, if it is long and has several, or each asks for an action."""
 
     parts: Sequence[Part] = ()
 
@@ -140,14 +146,17 @@ def _pieces(text: str) -> Iterator[tuple[str, float]]:
 def _parts(text: str, terms: Terms) -> Sequence[Part]:
     if len(terms) < _WHOLE_WORDS_MIN:
         return ()
-    clauses = (
-        Part(clause, {word: terms[word] for word in words(clause) if word in terms})
-        for clause in _PART_END.split(text)
-        if clause
-    )
-    significant = (part for part in clauses if sum(word not in FRAMING_WORDS for word in part.terms) >= _PART_WORDS_MIN)
-    parts = [*islice(significant, _PARTS_MAX)]
+    parts = [*islice(filter(_is_significant, _clauses(text, terms, _PART_END)), _PARTS_MAX)]
     return parts if len(parts) > 1 else ()
+
+
+def _clauses(text: str, terms: Terms, end: re.Pattern[str]) -> Iterator[Part]:
+    split = filter(None, end.split(text))
+    return (Part(clause, {word: terms[word] for word in words(clause) if word in terms}) for clause in split)
+
+
+def _is_significant(part: Part) -> bool:
+    return sum(word not in FRAMING_WORDS for word in part.terms) >= _PART_WORDS_MIN
 
 
 Knows = Callable[[str], bool]
@@ -415,7 +424,7 @@ def agent_noun_stems(stem: str) -> list[str]:
 _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
 _COMMENT, _BAR, _JOINT = "#", "|", "_"
 
-_KINDRED, _OTHER, _WORKED, _CROSSED, _ANSWERED = 0.9, 0.92, 0.9, 0.5, 0.6
+_KINDRED, _OTHER, _WORKED, _CROSSED, _ANSWERED = 0.9, 0.92, 0.8, 0.5, 0.6
 """Factors on the relevance of a tool whose action differs from the requested one: both list or search; both only read,
 or both write; the tool only works on what it is given, and the request is a question; one reads and the other writes;
 the tool writes and the request is a question (ADR 42).
@@ -642,13 +651,11 @@ class Verbs:
 
     def _is_no_verb(self, word: str, rest: Sequence[str]) -> bool:
         """Return whether a word that may be a verb is none before these words: "order history", "open orders"."""
-        if is_plural(word) and word.removesuffix("s").endswith(_GERUND):
+        if is_plural(word):  # a request is an imperative
             return True
         if word in self._table.states:
             return any(map(is_plural, _object(rest)))
-        if self._stem(word) not in self._table.either:
-            return False
-        return is_plural(word) or any(map(self._is_report, _object(rest)[-1:]))
+        return self._stem(word) in self._table.either and any(map(self._is_report, _object(rest)[-1:]))
 
     def _is_thing(self, said: Sequence[str], place: int) -> bool:
         return tuple(map(self._stem, said[place : place + 2])) in self._table.things
@@ -722,6 +729,20 @@ def verbs(lines: Iterable[str], stem: Callable[[str], str]) -> Verbs:
     either, reports = (frozenset(map(stem, listed[name])) for name in ("either", "reports"))
     things = frozenset(tuple(map(stem, thing.split(_JOINT))) for thing in listed["things"])
     return Verbs(VerbTable(dict(plain), dict(nouns), phrases, things, either, reports, listed["states"]), stem)
+
+
+def parted(query: Query, verbs: Verbs) -> Query:
+    """Return a short request with its parts if it has several that each ask for an action: "tag it and tell Ana"."""
+    if query.parts or len(query.terms) >= _WHOLE_WORDS_MIN:
+        return query
+    parts = [*islice(_clauses(query.text, query.terms, _SHORT_PART_END), _PARTS_MAX)]
+    # Nouns are joined by the same words: "the name and the address of a customer".
+    is_several = len(parts) > 1 and all(_is_significant(part) and _asks(verbs.requested(part.text)) for part in parts)
+    return replace(query, parts=parts) if is_several else query
+
+
+def _asks(requested: RequestedAction) -> bool:
+    return bool(requested.actions) and not requested.is_question
 
 
 def agreement(requested: RequestedAction, performed: Actions) -> float:

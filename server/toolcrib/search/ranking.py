@@ -29,6 +29,7 @@ from toolcrib.search.query import (
     Verbs,
     agreement,
     parsed,
+    parted,
     plain,
 )
 
@@ -315,6 +316,7 @@ class Relevance:
         return Ranked()
 
     def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
+        query = parted(query, self._verbs) if self._verbs else query
         expanded = self._expansion.expand(query.terms)
         whole = self._weighed(self._requested(query), expanded, among, count)
         if not whole.relevances:
