@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from retrieval_data import OWN_SKILLS, OWN_TOOLS, UNANSWERABLE, Dataset, Half, l
 from retrieval_metrics import FIGURES, Comparison, Metrics, Search, TradeOff, ask, compared, evaluate, trade_offs
 from retrieval_names import KnownItems, known_items
 from retrieval_world import Opened, opened, opened_tools
+from toolcrib.base.errors import ModelUnavailable
+from toolcrib.search.static_model import find_model
 
 __all__ = ["evaluate", "load", "opened", "quick"]
 
@@ -77,7 +80,8 @@ def variants(given: argparse.Namespace, whole: Dataset) -> Iterator[Dataset]:
 def measure_set(given: argparse.Namespace, path: Path, report: Report) -> None:
     whole = load(path)
     say(f"{whole.name}: {len(whole.documents):,} to find, {len(whole.queries):,} queries ...")
-    with opened(whole) as ours, baselines(whole) as others:
+    with opened(whole) as ours, by_words(whole) as words, baselines(whole) as found:
+        others = [*words, *found]
         if ours.missing:
             report.notes.append(
                 f"{whole.name}: {ours.missing} were refused or are hidden from models, so toolcrib never finds them"
@@ -91,6 +95,28 @@ def measure_set(given: argparse.Namespace, path: Path, report: Report) -> None:
             report.metrics += [own, *rest]
             report.comparisons += [compared(own, other, figure) for figure in COMPARED for other in rest]
             report.confidence[part.name] = trade_off(given, ours.search, part, own)
+
+
+@dataclass(frozen=True, slots=True)
+class WordsAlone:
+    """Toolcrib without search by meaning."""
+
+    search: Search
+    index_s: float
+    name: str = "words alone"
+
+
+@contextmanager
+def by_words(whole: Dataset) -> Iterator[list[WordsAlone]]:
+    """Open the same catalog without search by meaning, if a model is installed: else there is no difference."""
+    try:
+        find_model(None, Path(os.devnull))
+    except ModelUnavailable as error:
+        say(f"words alone: {error}")
+        yield []
+        return
+    with opened(whole, {"tool_search": {"semantic": {"enabled": False}}}) as ours:
+        yield [WordsAlone(ours.search, ours.index_s)]
 
 
 def trade_off(given: argparse.Namespace, search: Search, part: Dataset, own: Metrics) -> list[TradeOff]:

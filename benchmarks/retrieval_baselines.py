@@ -1,19 +1,23 @@
-"""Other ways to search the same catalog: SQLite's full text, FastMCP's index, bm25s, and a regular expression.
+"""Other ways to search the same catalog: SQLite's full text, FastMCP, bm25s, a regular expression, and vectors alone.
 
 Knows what each of them makes of a document's text and a query; never knows what is right.
 """
 
+import os
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from measuring import say
 from retrieval_data import Dataset, Document
 from retrieval_metrics import DEPTH, Answer
 from toolcrib.base.text import query_terms
+from toolcrib.search.semantic import SharedModel
+from toolcrib.search.static_model import find_model, load_model
 
 _WORD = re.compile(r"\w+")
 _SCHEMA = """
@@ -67,7 +71,8 @@ def baselines(dataset: Dataset) -> Iterator[list[Baseline]]:
             Baseline("FTS5, AND", documents, full_text(connection, " "), took),
         ]
         for suffix, given in texts.items():
-            for name, build in (("FastMCP", fastmcp), ("bm25s", bm25s_index), ("regex", alternation)):
+            ways = ("FastMCP", fastmcp), ("bm25s", bm25s_index), ("regex", alternation), ("the model alone", vectors)
+            for name, build in ways:
                 try:
                     build(given[:1])  # so that the import is not in the time of the index
                 except ImportError as error:
@@ -126,6 +131,20 @@ def bm25s_index(texts: Sequence[str]) -> Find:
         places, scores = index.retrieve(tokens(query), k=depth, show_progress=False)
         pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
         return [(place, score) for place, score in pairs if score > 0]
+
+    return find
+
+
+def vectors(texts: Sequence[str]) -> Find:
+    """Search by the cosines of the installed model for search by meaning; words do not count."""
+    model = SharedModel(lambda: load_model(find_model(None, Path(os.devnull))), optional=True).get()
+    if model is None:
+        raise ImportError("there is no model for search by meaning")
+    rows = model.unit_rows(list(texts))
+
+    def find(query: str) -> list[tuple[int, float]]:
+        cosines = (rows @ model.unit_rows([query])[0]).tolist()
+        return sorted(enumerate(cosines), key=lambda pair: -pair[1])[:DEPTH]
 
     return find
 

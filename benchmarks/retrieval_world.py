@@ -100,7 +100,7 @@ async def _nothing() -> str:
 def opened(dataset: Dataset, section: Mapping[str, Any] | None = None) -> Generator[Opened]:
     """Index the catalog with toolcrib and let it be searched, until left; ``section`` is put over its config."""
     if dataset.folder is not None:
-        with opened_skills(dataset.folder, len(dataset.documents)) as skills:
+        with opened_skills(dataset.folder, len(dataset.documents), section) as skills:
             yield skills
         return
     ids = {(document.server, document.name): document.id for document in dataset.documents}
@@ -163,11 +163,11 @@ def _tools(
 
 
 @contextmanager
-def opened_skills(folder: Path, count: int) -> Generator[Opened]:
-    """Stand toolcrib before a folder with so many skills."""
-    section = {"skills": {"skill_dirs": [str(folder.resolve())], "core_pack": False, "discover": []}}
+def opened_skills(folder: Path, count: int, section: Mapping[str, Any] | None = None) -> Generator[Opened]:
+    """Stand toolcrib before a folder with so many skills; ``section`` is put over its config."""
+    skills = {"skills": {"skill_dirs": [str(folder.resolve())], "core_pack": False, "discover": []}}
     with tempfile.TemporaryDirectory() as place, start_blocking_portal() as portal:
-        settings = configured(Path(place), [], SECTION | section)
+        settings = configured(Path(place), [], {**SECTION, **skills, **(section or {})})
         began = time.perf_counter()
         with portal.wrap_async_context_manager(open_gateway(settings, Runtime())) as gateway:
             yield _skills(portal, gateway.skills, count, began)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from models import make_package
 
 from cli.command_line import Run
 from fakes.menu import FakeServer, tool
@@ -100,6 +101,23 @@ def test_an_entry_that_does_not_start_is_told_with_the_command_that_mends_it(run
     assert "No such file" in found["client cursor: error"]["text"]
     assert found["client cursor: error"]["remedy"] == "toolcrib connect cursor"
     assert "client gemini-cli: error" in found
+
+
+def test_whether_search_by_meaning_works_is_told(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed_model: None
+):
+    monkeypatch.syspath_prepend(make_package(tmp_path / "site"))
+    _write(tmp_path, {})
+    assert _found(run)[1]["semantic: ok"]["text"] == "search by meaning is ready"
+    # As long as before, so that only loading shows what it is.
+    tokenizer = tmp_path / "site" / "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
+    tokenizer.write_bytes(b"0" * tokenizer.stat().st_size)
+    broken = _found(run)[1]["semantic: warning"]
+    assert broken["text"].startswith("search by meaning is unavailable: The model is broken; reinstall it, or ")
+    assert broken["remedy"] == "toolcrib index semantic"
+    _write(tmp_path, {}, tool_search={"semantic": {"enabled": False}})
+    off = _found(run)[1]["semantic: ok"]
+    assert off["text"] == "search by meaning is off: tool_search.semantic.enabled is false"
 
 
 def test_folders_that_are_missing_are_made_only_when_asked(run: Run, home: Path, tmp_path: Path):

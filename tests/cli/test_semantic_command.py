@@ -1,6 +1,7 @@
 """toolcrib index semantic, and what status says about search by meaning, to people and to clients."""
 
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,23 @@ async def test_clients_see_the_state_and_find_by_meaning(tmp_path: Path):
     }
     async with world(tmp_path, tools, section) as w, w.client() as client:
         assert await client.found("bug") == ["desk__create_issue"]
+        answer = await client.ask("resources/read", {"uri": "toolcrib://status"})
+        assert json.loads(answer["contents"][0]["text"])["semantic"] == {"state": "ready", "reason": None}
+
+
+@pytest.mark.anyio
+async def test_an_installed_model_needs_neither_a_config_nor_a_network(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_args: object, **_options: object) -> None:
+        raise AssertionError("the network was used")
+
+    for name in ("create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    tools = {"desk": [tool("create_issue", "Opens an issue."), tool("list_rooms", "Lists rooms.")]}
+    async with world(tmp_path, tools, {"skills": {"skill_packs": [], "skill_dirs": []}}) as w, w.client() as client:
+        assert await client.found("gripe") == ["desk__create_issue"]
         answer = await client.ask("resources/read", {"uri": "toolcrib://status"})
         assert json.loads(answer["contents"][0]["text"])["semantic"] == {"state": "ready", "reason": None}
 

@@ -85,6 +85,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
         return
     yield from _of_config(settings)
     yield _of_sqlite()
+    yield _of_meaning(settings)
     yield from _folders(settings, fix=fix)
     if fix:
         yield from _caches_made_anew(settings)
@@ -169,6 +170,19 @@ def _of_sqlite() -> Finding:
         return Finding("sqlite", "ok", f"{sqlite_version()}, with full-text search{faults}", "", facts)
     text = f"{sqlite_version()}, without full-text search (FTS5): large catalogs are searched in memory"
     return Finding("sqlite", "warning", text, "run toolcrib with a Python whose SQLite has FTS5", facts)
+
+
+def _of_meaning(settings: "Settings") -> Finding:
+    """Return whether search by meaning works; the model is loaded, as one that is there may be damaged."""
+    from toolcrib.gateway.offline import semantic_model
+    from toolcrib.search.semantic import state_of
+
+    if model := semantic_model(settings):
+        model.get()
+    found = state_of(model)
+    text = f"search by meaning is {found.state}" + (f": {found.reason}" if found.reason else "")
+    is_broken = found.state == "unavailable"
+    return Finding("semantic", "warning" if is_broken else "ok", text, "toolcrib index semantic" if is_broken else "")
 
 
 def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:

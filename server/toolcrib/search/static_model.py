@@ -159,7 +159,10 @@ class StaticModel:
         return vectors
 
     def _add(self, numpy: Any, vectors: Any, texts: list[str]) -> None:
-        encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        if len(texts) == 1:  # a batch is handed to other threads, for which a query would have to wait
+            encoded = [self._tokenizer.encode(texts[0], add_special_tokens=False)]
+        else:
+            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         tokens = [[token for token in each.ids if token != self._unknown] for each in encoded]
         flat = numpy.array([token for each in tokens for token in each], "<i4")
         # Each row is converted once: that of half precision takes longer than all the rest. Only the pages of these
