@@ -26,7 +26,7 @@ SIGNALS: Mapping[str, Callable[[Mapping[str, float]], float]] = {
 }
 UNSERVED_WEIGHT = 1.0
 """The weight of the requests that nothing serves, where a set weighs 1."""
-RIDGE = 1e-3
+RIDGE, EPSILON = 1e-3, 1e-9
 STEPS = 30
 
 Array = Any
@@ -41,7 +41,8 @@ def fitted(rows: Sequence[Row]) -> Array:
     given, right = inputs(rows), np.array([float(row["first"]) for row in rows])
     weights = weighted(rows)
     spread = np.append(given[:, :-1].std(axis=0), 0.0)
-    ridge = RIDGE * np.diag(spread**2)  # the same for all, whatever a signal's unit is
+    # The same for all signals, whatever their unit; a little more for one that is always the same.
+    ridge = RIDGE * np.diag(spread**2) + EPSILON * np.eye(len(spread))
     found = np.zeros(given.shape[1])
     for _ in range(STEPS):
         likely = likelihood(given, found)
@@ -70,7 +71,7 @@ def report(rows: Sequence[Row]) -> dict[str, Any]:
     sets = list(dict.fromkeys(row["set"] for row in learnt if row["kind"] == ANSWERABLE))
     left_out: list[dict[str, Any]] = []
     without: dict[str, list[float]] = {}
-    for name in sets:
+    for name in sets if len(sets) > 1 else ():
         coefficients = fitted([row for row in learnt if row["set"] != name])
         without[name] = [round(float(each), 2) for each in coefficients]
         asked_there = [row for row in tuned if row["set"] == name]

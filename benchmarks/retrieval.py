@@ -23,7 +23,7 @@ from retrieval_baselines import baselines
 from retrieval_data import OWN_SKILLS, OWN_TOOLS, UNANSWERABLE, Dataset, Half, load, scaled, unanswerable
 from retrieval_metrics import FIGURES, Comparison, Metrics, Search, TradeOff, ask, compared, evaluate, trade_offs
 from retrieval_names import KnownItems, known_items
-from retrieval_world import Opened, opened, opened_tools
+from retrieval_world import WORDS_ALONE, Opened, opened, opened_tools
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.search.static_model import find_model
 
@@ -115,7 +115,7 @@ def by_words(whole: Dataset) -> Iterator[list[WordsAlone]]:
         say(f"words alone: {error}")
         yield []
         return
-    with opened(whole, {"tool_search": {"semantic": {"enabled": False}}}) as ours:
+    with opened(whole, WORDS_ALONE) as ours:
         yield [WordsAlone(ours.search, ours.index_s)]
 
 
@@ -166,7 +166,20 @@ def show(report: Report) -> None:
         show_comparisons([one for one in report.comparisons if one.dataset == dataset])
         if dataset in report.confidence:
             show_confidence(rows[0], report.confidence[dataset])
+    show_beside(report)
     show_rest(report)
+
+
+def show_beside(report: Report) -> None:
+    """Print every way to search beside the others, set by set."""
+    systems = list(dict.fromkeys(one.system for one in report.metrics))
+    found = {(one.dataset, one.system): one for one in report.metrics}
+    for figure in COMPARED if report.metrics else ():
+        print(f"\n| {figure} | {' | '.join(systems)} |\n|---|{'---|' * len(systems)}")
+        for dataset in dict.fromkeys(one.dataset for one in report.metrics):
+            known = (found.get((dataset, system)) for system in systems)
+            shown = ("-" if one is None else share(one.figures[figure]) for one in known)
+            print(f"| {dataset} | {' | '.join(shown)} |")
 
 
 def cells(one: Metrics) -> Iterator[str]:

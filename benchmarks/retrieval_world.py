@@ -42,6 +42,8 @@ HANDSHAKE = {
 NOT_FOUND = {"code": -32601, "message": "Method not found"}
 SECTION = {"limits": {"first_index_wait_s": 600, "tools_per_server": 100_000, "parallel_starts": 16}}
 WARMING = "anything"
+WORDS_ALONE = {"tool_search": {"semantic": {"enabled": False}}}
+"""The config of a toolcrib that does not search by meaning, whatever is installed."""
 
 ToolLists = Mapping[str, Sequence[Mapping[str, Any]]]
 

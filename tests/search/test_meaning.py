@@ -140,13 +140,15 @@ class TestFusing:
 class TestSureness:
     """Meaning counts the less the surer words are."""
 
-    def test_where_words_tell_nothing_meaning_has_its_whole_weight(self):
-        assert dict(Room(alpha=0.6).fused("wood", (2, 8.0)).matches) == pytest.approx({0: 4.8, 2: 3.2})
+    @pytest.mark.parametrize(("alpha", "weight"), [(0, 0), (0.4, 0.4), (0.6, 0.55), (1, 0.55)])
+    def test_where_words_tell_nothing_meaning_has_its_whole_weight_but_no_more_than_half(self, alpha, weight):
+        found = dict(Room(alpha=alpha).fused("wood", (2, 8.0)).matches)
+        assert found == pytest.approx({2: 8 * (1 - weight), **({0: 8 * weight} if weight else {})})
 
     @pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
     def test_its_weight_is_less_by_the_likelihood_that_words_are_right(self, level: float):
         evidence = Evidence(level, 0.5, 0.1, 0.5)
-        weight = 0.6 * (1 - evidence.strength)
+        weight = min(0.55, 0.6 * (1 - evidence.strength))
         found = dict(Room(alpha=0.6).fused("wood", (2, 8.0), evidence=evidence).matches)
         assert found == pytest.approx({0: 8 * weight, 2: 8 * (1 - weight)})
 

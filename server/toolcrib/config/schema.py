@@ -389,8 +389,8 @@ class SemanticSection(Section):
     """The model2vec model that `toolcrib index semantic --download` downloads, as `owner/name`."""
     path: Str | None = None
     """A folder with a model2vec model to use; null: the downloaded `model`, or else the installed one."""
-    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.7
-    """Weight of meaning, from 0 to 1, where words tell nothing; the surer words are, the less it counts."""
+    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.8
+    """Weight of meaning, from 0 to 1: it is multiplied by how unsure words are, and at most .55."""
 
 
 class ToolSearchSection(Section):

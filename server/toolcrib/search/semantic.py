@@ -171,6 +171,9 @@ _AT_ONCE = 1000
 _SPARE = 1000
 """Number of vectors that may be kept though no known documents have them, beyond as many again as are in use."""
 
+_MOST = 0.55
+"""Maximum weight of meaning: what words have found counts nearly as much, however unsure they are (ADR 63)."""
+
 _AHEAD = 1.05
 """The relevance of a first match that words are sure of, relative to any other."""
 
@@ -269,8 +272,8 @@ class _Placed:
 class Semantic:
     """Vectors of one kind of documents, and semantic ranking by them. Safe to use from several threads.
 
-    If there is no model, or the model or the store fails, ranking is by words alone. ``alpha`` is the weight of
-    semantic relevance where words tell nothing, from 0 to 1.
+    If there is no model, or the model or the store fails, ranking is by words alone. ``alpha``, from 0 to 1, is
+    multiplied by how unsure words are to the weight of semantic relevance.
     """
 
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
@@ -317,7 +320,7 @@ class Semantic:
             return ranked
         lexical = dict(ranked.matches)
         nearness = {number: float(cosines[number]) for number in {*_nearest(cosines, numbers), *lexical}}
-        relevances = fuse(lexical, nearness, self._alpha * (1 - ranked.evidence.strength))
+        relevances = fuse(lexical, nearness, min(_MOST, self._alpha * (1 - ranked.evidence.strength)))
         if is_sure(ranked.evidence):
             first = ranked.matches[0][0]
             relevances[first] = max(relevances[first], _AHEAD * max(relevances.values()))
