@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fakes.generated import tools as generated
 from fakes.menu import tool
 from toolcrib.base.model import JsonObject
+from toolcrib.search.confidence import explained
 from worlds import BUILTINS, ERAS, PATIENCE_S, SCHEMAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
@@ -489,10 +490,38 @@ async def test_the_first_hit_carries_its_shortest_example(tmp_path, era):
         assert [len(hit["examples"]) for hit in whole] == [2, 1]
 
 
-async def test_an_example_that_is_long_is_not_shown_in_brief(tmp_path):
-    async with world(tmp_path, {"db": [notes("keep_note", {"text": "x" * 120})]}) as w, w.client() as client:
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ({"text": "x" * 200}, {"text": "x" * 200}),
+        ({"text": "x" * 400, "folder": "notes"}, {"text": f"{'x' * 79}…", "folder": "notes"}),
+        ({"text": "a", "lines": ["x" * 90] * 9}, {"text": "a", "lines": [f"{'x' * 79}…"]}),
+    ],
+)
+async def test_a_long_example_is_shown_in_brief_with_shorter_values(tmp_path, args, shown):
+    async with world(tmp_path, {"db": [notes("keep_note", args)]}) as w, w.client() as client:
+        [hit] = (await client.search("keep note"))["tools"]
+        assert hit["examples"] == [{"args": shown}]
+        [whole] = (await client.search("keep note", detail="schema"))["tools"]
+        assert whole["examples"] == [{"args": args, "description": "Do it"}]
+
+
+async def test_an_example_that_is_long_however_short_its_values_is_not_shown_in_brief(tmp_path):
+    args = {"text": "a", **{f"number_{count}": count for count in range(40)}}
+    async with world(tmp_path, {"db": [notes("keep_note", args)]}) as w, w.client() as client:
         [hit] = (await client.search("keep note"))["tools"]
         assert "examples" not in hit
+
+
+async def test_an_example_has_less_room_among_many_hits(tmp_path):
+    long = {"text": "x" * 180}
+    tools = [notes(f"keep_note_{number}_for_somebody_who_asks_for_it", long) for number in range(8)]
+    tools = [each | {"description": f"Keeps a note. {'It is long. ' * 9}".replace(". ", ", ")} for each in tools]
+    async with world(tmp_path, {"db": tools}) as w, w.client() as client:
+        hits = (await client.search("keep note", limit=8))["tools"]
+        [alone] = (await client.search("keep note", limit=1))["tools"]
+    assert alone["examples"] == [{"args": long}]
+    assert hits[0]["examples"] == [{"args": {"text": f"{'x' * 79}…"}}]
 
 
 async def test_an_example_that_does_not_fit_reaches_nobody(tmp_path):
@@ -522,7 +551,7 @@ async def test_text_and_structured_content_say_the_same(tmp_path):
         nothing = await client.call("tool_search", {"query": "teleport"})
     text, answer = result["content"][0]["text"], result["structuredContent"]
     lines = text.splitlines()
-    assert lines[0] == f"{len(answer['tools'])} tools, confidence low: likely among these, look before you call."
+    assert lines[0] == f"{len(answer['tools'])} tools, {explained(answer['confidence'])}."
     for hit, line in zip(answer["tools"], lines[1:], strict=False):
         assert hit["signature"] in line
         assert hit["description"] in line
@@ -568,6 +597,24 @@ async def test_the_usage_names_the_tool_that_calls_what_was_found(tmp_path, call
     assert result["structuredContent"]["usage"] == f"Call one now by name with {doors}."
     assert block["text"].endswith(f"Call one now by name with {doors}.")
     assert ("[read]" in block["text"]) == (pattern != "delete")
+
+
+@pytest.mark.parametrize(
+    ("query", "confidence", "which"),
+    [
+        ("create an issue", "high", "Call one now by name with"),
+        ("repository folder", "low", "Call the one that fits by name with"),
+        ("an issue of a magazine about gardens and ponds in winter", "none", "Search in other words, or call one"),
+    ],
+)
+async def test_the_usage_asks_for_no_more_than_the_confidence_promises(tmp_path, query, confidence, which):
+    async with world(tmp_path, BOTH) as w, w.client() as client:
+        answer = await client.search(query)
+        text = (await client.call("tool_search", {"query": query}))["content"][0]["text"]
+    assert answer["confidence"] == confidence
+    assert answer["usage"].startswith(which)
+    assert f"confidence {confidence}" in text
+    assert ("Call one now" in text) is (confidence == "high")
 
 
 async def test_nothing_is_to_be_called_where_all_that_was_found_is_of_a_failed_server(tmp_path):

@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import anyio.to_thread
 
 from toolcrib.base.cache import Recent, RecentBy
 from toolcrib.base.errors import BadRequest, StoreError
-from toolcrib.base.json_values import compact
+from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.base.model import SIDE_EFFECTS_ORDER, Example, JsonObject, SearchType, Tool
 from toolcrib.base.text import QUERY_MAX, one_line, split_summary, truncate
 from toolcrib.catalog.definitions import shortest
@@ -238,8 +239,10 @@ def _tie_break(preferred_namespaces: Sequence[str]) -> TieBreak:
 
 _SHORT_MAX, _LONG_MAX = 100, 600
 """Maximum length of a description, brief and full."""
-_EXAMPLE_MAX = 120
-"""Maximum length of an example in a brief answer."""
+_EXAMPLE_MIN, _EXAMPLE_MAX, _HITS_ROOM = 120, 240, 1200
+"""Lengths of the example in a brief answer: the room that it always has, the most, and the room of all hits with it."""
+_VALUE_LENGTHS = (80, 40, 20)
+"""Maximum lengths of the texts in an example that has to be shortened, tried in turn."""
 _BRIEFS_MAX = 1000
 
 
@@ -300,11 +303,21 @@ def search_json(answer: SearchAnswer) -> JsonObject:
     }
 
 
-def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None:
+_WHICH: Mapping[Confidence, str] = MappingProxyType(
+    {
+        "high": "Call one now by name with {door}",
+        "low": "Call the one that fits by name with {door}",
+        "none": "Search in other words, or call one that does fit by name with {door}",
+    }
+)
+"""Which of the hits to call, as surely as the answer says it of them."""
+
+
+def usage(hits: Sequence[FoundTool], confidence: Confidence, *, split: bool, listed: bool) -> str | None:
     """Return how to call the hits; None if no hit can be called now.
 
-    Names that some hosts use too are marked as toolcrib's. ``split``: read-only tools have a call tool of their own.
-    ``listed``: called tools are added to the client's list.
+    It asks for no more than ``confidence`` promises. Names that some hosts use too are marked as toolcrib's.
+    ``split``: read-only tools have a call tool of their own. ``listed``: called tools are added to the client's list.
     """
     reading = [hit.tool.read_only for hit in hits if hit.status not in DOWN]
     # Servers that are down can start again, but a model must not be told to call them now.
@@ -316,7 +329,7 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
         door = "toolcrib's tool_call_read"
     else:
         door = "toolcrib's tool_call_read if marked read, else tool_call"
-    return f"Call one now by name with {door}{'; a used tool is listed too' if listed else ''}."
+    return f"{_WHICH[confidence].format(door=door)}{'; a used tool is listed too' if listed else ''}."
 
 
 class Briefs:
@@ -359,29 +372,59 @@ def found_tools(
 ) -> tuple[FoundTool, ...]:
     """Return the hits with their shown parts: in a brief answer, only the first has an example."""
     matches = [match for match in found.matches if match.document.row in shown]
+    briefs = [shown[match.document.row] for match in matches]
+    used = sum(len(each.signature or "") + len(each.description) for each in briefs)
+    room = min(max(_HITS_ROOM - used, _EXAMPLE_MIN), _EXAMPLE_MAX)
     return tuple(
         FoundTool(
             match.document,
-            shown[match.document.row] if match is matches[0] else _without_brief_example(shown[match.document.row]),
+            _with_brief_example(brief, room if place == 0 else 0),
             match.score,
             match.match_type.value,
             activated=match.document.public_name in activated,
             status=status_of(match.document),
             owner=owners.get(match.document.row),
         )
-        for match in matches
+        for place, (match, brief) in enumerate(zip(matches, briefs, strict=True))
     )
 
 
-def _without_brief_example(shown: Shown) -> Shown:
-    return replace(shown, examples=()) if shown.signature and shown.examples else shown
+def _with_brief_example(shown: Shown, room: int) -> Shown:
+    """Return what is shown with as much of its example as has room, if it is brief."""
+    if not shown.signature or not shown.examples:
+        return shown
+    fitting = (shortened(each, room) for each in shown.examples if room)
+    return replace(shown, examples=tuple(filter(None, fitting)))
+
+
+def shortened(example: Example, room: int) -> Example | None:
+    """Return an example whose arguments take at most ``room`` characters as JSON, with shorter values if need be.
+
+    None if it is too long even so: a parameter that is left out would be more wrong than no example.
+    """
+    if len(compact(example.args)) <= room:
+        return example
+    for longest in _VALUE_LENGTHS:
+        args = {key: _shorter(value, longest) for key, value in example.args.items()}
+        if len(compact(args)) <= room:
+            return replace(example, args=args)
+    return None
+
+
+def _shorter(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return truncate(value, longest)
+    if isinstance(value, list):
+        return [_shorter(each, longest) for each in as_list(value)[:1]]
+    if isinstance(value, dict):
+        return {key: _shorter(each, longest) for key, each in as_object(value).items()}
+    return value
 
 
 def _brief(card: Card) -> Shown:
     summary, _rest = split_summary(card.description)
     example = shortest(card.examples)
-    is_short = example is not None and len(compact(example.args)) <= _EXAMPLE_MAX
-    examples = (replace(example, description=""),) if example and is_short else ()
+    examples = (replace(example, description=""),) if example else ()
     return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature, examples=examples)
 
 
@@ -468,7 +511,12 @@ class ToolFinder:
             # Counted after the policy: a count must not reveal that something is hidden.
             total_deferred=view.permitted.deferred_count,
             confidence=found.confidence,
-            usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.client_profile.follows),
+            usage=usage(
+                hits,
+                found.confidence,
+                split=self._gate.splits_calls,
+                listed=session.growing and session.client_profile.follows,
+            ),
             note=found.note,
             evidence=found.evidence,
         )
