@@ -34,8 +34,10 @@ from toolcrib.search.query import (
 )
 
 _K1 = 1.8
-_LONG_LIST = 10
-"""A list longer than this many times the number of lookups is binary-searched instead of scanned."""
+_LONG_LIST, _LONG_GAINS = 10, 4
+"""A list longer than this many times the number of lookups is binary-searched instead of scanned, which takes longer
+where there is something to compute for each number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +140,15 @@ class FieldedBm25:
                 beside = weight * BESIDE
                 for number, gain in self._gains_of(term, among):
                     scores[number] += (beside if number in said else weight) * gain
-        return scores if among is None else {number: scores[number] for number in scores if number in among}
+        return scores
 
     def _gains_of(self, term: str, among: Collection[int] | None) -> Iterable[tuple[int, float]]:
-        """Return what a term adds to documents that contain it: at least to those ``among``, possibly to others too."""
+        """Return what a term adds to the score of each document ``among`` (None: all) that contains it."""
         numbers, gains = self._gains(term)
-        if among is None or len(numbers) < _LONG_LIST * len(among):
+        if among is None:
             return zip(numbers, gains, strict=True)
+        if len(numbers) < _LONG_GAINS * len(among):
+            return [pair for pair in zip(numbers, gains, strict=True) if pair[0] in among]
         places = ((number, bisect_left(numbers, number)) for number in among)
         return [(number, gains[place]) for number, place in places if place < len(numbers) and numbers[place] == number]
 
@@ -420,8 +424,12 @@ class Relevance:
 
     def _name_coverage(self, expanded: ExpandedQuery, number: int) -> float:
         """Return the share of a document's name that the query contains, weighted by rarity."""
+        name = self._postings.name(number)
+        # True of most documents, and checked much faster.
+        if expanded.name_weights.keys().isdisjoint(name):
+            return 0.0
         met = whole = 0.0
-        for stem in self._postings.name(number):
+        for stem in name:
             if _is_searchable(stem):
                 rarity = self._postings.rarity(stem)
                 whole += rarity
