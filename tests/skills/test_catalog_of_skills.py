@@ -9,9 +9,11 @@ import pytest
 
 from toolcrib.base.model import Caller
 from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions
+from toolcrib.search.semantic import Semantic, SharedModel
 from toolcrib.skills import catalog
-from toolcrib.skills.index import SKILLS_SCHEMA, SkillIndex
+from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.storage.store import Store
+from toolcrib.storage.vectors import VectorCache
 from worlds import configured
 
 
@@ -93,3 +95,33 @@ def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
         assert [load.root.source for load in skills.refresh(threading.Event())] == ["user"]
         assert skills.visible(Caller()).names == ("tidy",)
     assert "pack/core could not be scanned" in caplog.text
+
+
+def test_vectors_are_made_of_what_a_scan_has_found_changed_and_of_nothing_else(tmp_path: Path):
+    pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
+    encoded: list[str] = []
+
+    class Encoder:
+        model_id = "m"
+
+        def encode(self, texts: list[str]) -> Any:
+            encoded.extend(texts)
+            return [[1.0]] * len(texts)
+
+    folder = tmp_path / "home/.agents/skills"
+    for name in ("tidy", "sweep"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Cleans.\n---\n# {name}\n")
+    settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        semantic = Semantic(SharedModel(Encoder), VectorCache(store, SKILL_TEXTS), 0.5)
+        skills = catalog.SkillCatalog(
+            settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0, embed=semantic.fill
+        )
+        skills.refresh(threading.Event())
+        assert sorted(text.split()[0] for text in encoded) == ["sweep", "tidy", "tool"]
+        encoded.clear()
+        (folder / "tidy/SKILL.md").write_text("---\nname: tidy\ndescription: Cleans all.\n---\n# tidy\n")
+        skills.refresh(threading.Event())
+        skills.refresh(threading.Event())
+        assert [text.split()[0] for text in encoded] == ["tidy"]
