@@ -69,20 +69,30 @@ async def test_a_tool_is_found_by_requests_that_the_command_wrote(tmp_path, run,
         assert (code, out) == (0, "Wrote 4 requests for 1 tool.\n")
         assert err == f"1/1 {FEED}: 4 requests\n"
         await client.search("anything")  # a running toolcrib notices with a search
-        await until(lambda: bool(w.gateway.generation.offline.own_words._known))
+        await until(lambda: bool(w.gateway.generation.offline.own_words.current()))
         answer = await client.search("breakfast hippos")
         assert [hit["name"] for hit in answer["tools"]] == [FEED]
         assert "nourish" not in json.dumps(w.said)
 
 
-async def test_requests_never_displace_a_sure_hit_nor_raise_confidence(tmp_path, run, command):
+async def test_requests_outweigh_no_definition(tmp_path, run, command):
     await listed(tmp_path)
-    before = tmp_path / "before.json"
-    async with world(tmp_path, zoo()) as w, w.client() as client:
-        before.write_text(json.dumps(await client.search("count the animals")))
     assert (await run("--with", command("print('count the animals')"), "--tool", FEED))[0] == 0
     async with world(tmp_path, zoo()) as w, w.client() as client:
-        assert json.dumps(await client.search("count the animals")) == before.read_text()
+        assert await client.found("count the animals") == [COUNT, FEED]
+
+
+async def test_a_tool_that_names_a_denied_one_has_none_for_those_to_whom_it_is_denied(tmp_path, run, command):
+    servers = zoo(tool("feed", "Gives food to an animal; see `count`."))
+    hidden = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["zoo.count"]}]}}
+    async with world(tmp_path, servers) as w, w.client() as client:
+        await client.search("anything")
+    assert (await run("--with", command("print('breakfast, then headcount')"), "--tool", FEED))[0] == 0
+    async with world(tmp_path, servers, hidden) as w:
+        async with w.client(caller=Caller("ann", tenant_id="red")) as ann:
+            assert await ann.found("headcount") == []
+        async with w.client() as client:
+            assert await client.found("headcount") == [FEED]
 
 
 async def test_the_command_gets_the_definition_and_the_environment(tmp_path, run, command, monkeypatch):
@@ -106,8 +116,7 @@ async def test_only_what_is_new_or_has_changed_is_written_again(tmp_path, run, c
     (tmp_path / "cache" / "tool_cache.db").unlink()
     async with world(tmp_path, zoo(tool("feed", "Gives meat to the lions."))) as w, w.client() as client:
         await client.search("anything")
-        offline = w.gateway.generation.offline
-        assert set(offline.own_words.words(offline.indexer.current())["ask"]) == {COUNT}
+        assert await client.found("ask for it") == [COUNT]
     assert (await run("--with", writes))[1] == "Wrote 1 request for 1 tool; 1 tool had some already.\n"
 
 

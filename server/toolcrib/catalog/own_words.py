@@ -1,9 +1,10 @@
-"""Requests that a command of the person wrote for tools: stored by definition, searched at low weight (ADR 61)."""
+"""Requests that a command of the person wrote for tools: stored by definition, searched as ways of asking (ADR 61)."""
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from types import MappingProxyType
 from typing import Never
 
 import anyio
@@ -11,11 +12,9 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.redaction import Redactor
-from toolcrib.base.text import one_line, sanitize, truncate
-from toolcrib.catalog.snapshot import Catalog
-from toolcrib.policy.state import StoredRequests, WrittenRequests
-from toolcrib.search.english import stem
-from toolcrib.search.learned_words import learnable
+from toolcrib.base.text import one_line, sanitize, search_text, truncate
+from toolcrib.policy.state import StoredRequests
+from toolcrib.search.postings import Version
 
 REQUESTS_MAX = 10
 """Maximum number of requests of one tool; more would dilute what each says."""
@@ -28,10 +27,19 @@ _LOOK_EVERY_S = 0.25
 
 _log = logging.getLogger(__name__)
 
-TaughtWords = Mapping[str, Mapping[str, float]]
-"""By word (a stem), then by the public name of a tool: how surely it means the tool, above 0 and below 1."""
 
-NO_WORDS: TaughtWords = {}
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The words of the requests for one tool, separated by spaces, and what identifies them."""
+
+    words: str
+    digest: str
+
+
+AskingByTool = Mapping[Version, Asking]
+"""By the fingerprint of a tool: a tool whose definition has changed has none."""
+
+NO_ASKING: AskingByTool = MappingProxyType({})
 
 
 def cleaned(text: str, redactor: Redactor) -> tuple[str, ...]:
@@ -44,76 +52,47 @@ def cleaned(text: str, redactor: Redactor) -> tuple[str, ...]:
     return tuple(dict.fromkeys(requests))[:REQUESTS_MAX]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The words of one tool's requests, for the definition with this fingerprint."""
-
-    server: str
-    tool: str
-    fingerprint: str
-    sureness: Mapping[str, float]
-
-
 class OwnWords:
-    """The words of stored requests, for those tools whose definition is still the same. Safe to use from one loop."""
+    """The words of all stored requests, as of the last look. :meth:`current` may be called from any thread."""
 
     def __init__(self, stored: StoredRequests) -> None:
         self._stored = stored
-        self._known: tuple[_Known, ...] = ()
+        self._known = NO_ASKING
         self._version: tuple[int, object] | None = None
-        self._of_catalog: tuple[Catalog, TaughtWords] | None = None
-        self._work = anyio.Event()
+        self._look_wanted = anyio.Event()
 
     def open(self) -> None:
-        """Read what is stored. Blocks."""
-        self._known = self._read() or ()
-
-    def words(self, catalog: Catalog) -> TaughtWords:
-        """Return the words for the tools of a catalog."""
-        self._work.set()  # another process may have stored or removed some
-        if not self._known:
-            return NO_WORDS
-        if self._of_catalog is None or self._of_catalog[0] is not catalog:
-            self._of_catalog = catalog, _by_word(self._known, catalog)
-        return self._of_catalog[1]
-
-    async def keep(self) -> Never:
-        """Read what other processes store, soon after a search."""
-        while True:
-            await self._work.wait()
-            self._work = anyio.Event()
-            known = await anyio.to_thread.run_sync(self._read)
-            if known is not None:
-                self._known, self._of_catalog = known, None
-            await anyio.sleep(_LOOK_EVERY_S)
-
-    def _read(self) -> tuple[_Known, ...] | None:
-        """Return the words of all requests if they have changed since the last time, else None. Blocks."""
+        """Read what is stored, unless it is known. Blocks."""
         try:
             version = self._stored.version()
             if version == self._version:
-                return None
-            known = tuple(map(_known, self._stored.all()))
+                return
+            known = {each.fingerprint: _asking(each.requests) for each in self._stored.all()}
         except StoreError as error:  # the next attempt reads it
             _log.warning("the requests written for tools could not be read: %s %s", error, error.detail)
-            return None
+            return
         self._version = version
-        return known
+        # Many a change of the file is of something else, and must not have all words of tools indexed again.
+        if known != self._known:
+            self._known = MappingProxyType(known)
+
+    def current(self) -> AskingByTool:
+        """Return the words by tool: the same value until another process has stored or removed some."""
+        return self._known
+
+    def look(self) -> None:
+        """Have :meth:`keep` look whether another process has stored or removed some."""
+        self._look_wanted.set()
+
+    async def keep(self) -> Never:
+        """Read what other processes have stored, where a look is wanted."""
+        while True:
+            await self._look_wanted.wait()
+            self._look_wanted = anyio.Event()
+            await anyio.to_thread.run_sync(self.open)
+            await anyio.sleep(_LOOK_EVERY_S)
 
 
-def _known(written: WrittenRequests) -> _Known:
-    # Ordinary words only: what looks like an identifier may name a tool that a caller may not know of.
-    counts = Counter(word for request in written.requests for word in learnable(request, stem))
-    sureness = {word: count / (1 + count) for word, count in counts.items()}
-    return _Known(written.server, written.tool, written.fingerprint, sureness)
-
-
-def _by_word(known: Iterable[_Known], catalog: Catalog) -> TaughtWords:
-    named = {(tool.server, tool.name): tool for tool in catalog.tools}
-    words: dict[str, dict[str, float]] = {}
-    for each in known:
-        tool = named.get((each.server, each.tool))
-        if tool is not None and tool.fingerprint == each.fingerprint:
-            for word, sure in each.sureness.items():
-                words.setdefault(word, {})[tool.public_name] = sure
-    return words
+def _asking(requests: tuple[str, ...]) -> Asking:
+    words = search_text("\n".join(requests))
+    return Asking(words, sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16])

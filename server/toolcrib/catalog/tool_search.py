@@ -18,7 +18,7 @@ from toolcrib.catalog.definitions import shortest
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.learning import Learning
-from toolcrib.catalog.own_words import NO_WORDS, OwnWords, TaughtWords
+from toolcrib.catalog.own_words import OwnWords
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.catalog.views import FIELDS, CatalogView, CatalogViews
 from toolcrib.downstream.states import DOWN
@@ -28,9 +28,9 @@ from toolcrib.search.confidence import Confidence, Evidence
 from toolcrib.search.documents import CACHED_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.english import stem
-from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary, learnable
+from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
 from toolcrib.search.postings import Inverted, Text
-from toolcrib.search.query import NO_ACTIONS, Actions, Verbs, parsed
+from toolcrib.search.query import NO_ACTIONS, Actions, Verbs
 from toolcrib.search.ranking import NO_LESSONS, Lessons
 
 _log = logging.getLogger(__name__)
@@ -67,16 +67,11 @@ class Searcher:
         self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](CACHED_MAX)
 
     def search(
-        self,
-        request: SearchRequest,
-        catalog: Catalog,
-        permitted: Permitted,
-        learnt: Vocabulary = NOTHING_LEARNT,
-        own: TaughtWords = NO_WORDS,
+        self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT
     ) -> Found[Tool]:
         """Return the best matches among the tools of ``permitted``, which is part of ``catalog``.
 
-        ``learnt`` is what usage has taught, ``own`` are the words of requests that the person had written.
+        ``learnt`` is what usage has taught.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -86,7 +81,7 @@ class Searcher:
         # Remembered for :meth:`prepare`: who searched lately will search a new catalog too.
         self._searching[permitted.permissions.key, permitted.open_rows] = permitted.permissions
         documents = self._views.view(catalog, permitted)
-        scope = _Scope(request, catalog, documents, _Taught(learnt, own), self._tie_break)
+        scope = _Scope(request, catalog, documents, learnt, self._tie_break)
         return self._engine.search(request, scope)
 
     def known(self) -> Sequence[Inverted]:
@@ -113,27 +108,16 @@ class Searcher:
         return self._engine.is_quick(request, self._views.view(catalog, permitted))
 
 
-@dataclass(frozen=True, slots=True)
-class _Taught:
-    """What words mean besides those of definitions: by usage, and by requests that the person had written."""
-
-    learnt: Vocabulary
-    own: TaughtWords
-
-
-_NOTHING_TAUGHT = _Taught(NOTHING_LEARNT, NO_WORDS)
-
-
 class _Scope:
     """The tools that one search may find (R26)."""
 
     losses = NO_LOSSES
 
     def __init__(
-        self, request: SearchRequest, catalog: Catalog, documents: CatalogView, taught: _Taught, tie_break: TieBreak
+        self, request: SearchRequest, catalog: Catalog, documents: CatalogView, learnt: Vocabulary, tie_break: TieBreak
     ) -> None:
         self._catalog, self._tie_break, self._server = catalog, tie_break, request.server
-        self._learnt, self._own = taught.learnt, taught.own
+        self._learnt = learnt
         self.documents, self._permitted = documents, documents.permitted
         self.numbers = self._permitted.part(include_always=request.include_always, server=request.server)
 
@@ -151,26 +135,6 @@ class _Scope:
         return self._permitted.tools[number]
 
     def lessons(self, query: str) -> Lessons:
-        learnt, own = self._learnt_lessons(query), self._own_lessons(query)
-        if not learnt or not own:
-            return learnt or own
-        return {word: _surest(learnt.get(word, {}), own.get(word, {})) for word in {**learnt, **own}}
-
-    def _own_lessons(self, query: str) -> Lessons:
-        """Return what the words of a query mean by requests that the person had written."""
-        if not self._own or self._own.keys().isdisjoint(map(stem, parsed(query).terms)):
-            return NO_LESSONS
-        return {
-            word: {number: sure for name, sure in self._own.get(word, {}).items() for number in self._found(name)}
-            for word in learnable(query, stem)
-        }
-
-    def _found(self, name: str) -> Iterable[int]:
-        """Return the number of the tool with this name; nothing if this search may not find it."""
-        tool = self._catalog.get(name)
-        return () if tool is None else self._inside([tool])
-
-    def _learnt_lessons(self, query: str) -> Lessons:
         words = self._learnt.words_of(query, stem) if self._learnt.entries else ()
         if not words:
             return NO_LESSONS
@@ -207,10 +171,6 @@ class _Scope:
 
     def _may_find(self, number: int) -> bool:
         return self.numbers is None or number in self.numbers
-
-
-def _surest(one: Mapping[int, float], other: Mapping[int, float]) -> Mapping[int, float]:
-    return {number: max(one.get(number, 0.0), other.get(number, 0.0)) for number in {**one, **other}}
 
 
 def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
@@ -476,8 +436,8 @@ class ToolFinder:
     def __init__(
         self, searcher: Searcher, gate: Gate, views: CatalogViews, learning: Learning, own_words: OwnWords
     ) -> None:
-        self.searcher, self.own_words = searcher, own_words
-        self._gate, self._views, self._learning = gate, views, learning
+        self.searcher, self._gate, self._views = searcher, gate, views
+        self._learning, self._own_words = learning, own_words
         self._briefs = Briefs()
 
     def view(self, session: Session, catalog: Catalog) -> CatalogView:
@@ -499,9 +459,9 @@ class ToolFinder:
 
         """
         refuse_blank(request)
+        self._own_words.look()
         view = self.view(session, catalog)
-        taught = _Taught(self._learning.vocabulary(session), self.own_words.words(catalog))
-        found, shown = await self._found(request, catalog, view, detail, taught)
+        found, shown = await self._found(request, catalog, view, detail, self._learning.vocabulary(session))
         activated, owners = self._gate.activated(session, catalog), self._gate.owners(session, catalog)
         hits = found_tools(found, shown, activated, owners, status_of)
         return SearchAnswer(
@@ -535,17 +495,17 @@ class ToolFinder:
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
         """Return up to three permitted names similar to ``name``, as the end of an error text."""
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self.view(session, catalog), None, _NOTHING_TAUGHT)
+        found, _ = await self._found(request, catalog, self.view(session, catalog), None, NOTHING_LEARNT)
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""
 
     async def _found(
-        self, request: SearchRequest, catalog: Catalog, view: CatalogView, detail: Detail | None, taught: _Taught
+        self, request: SearchRequest, catalog: Catalog, view: CatalogView, detail: Detail | None, learnt: Vocabulary
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is shown of the hits; in a worker thread, unless switching would take longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self.searcher.search(request, catalog, view.permitted, taught.learnt, taught.own)
+            found = self.searcher.search(request, catalog, view.permitted, learnt)
             return found, self._shown(found, view, detail)
 
         # Switching to a thread takes longer than a quick search, and waits for the threads that are busy.

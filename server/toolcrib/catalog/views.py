@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, description_of
+from toolcrib.catalog.own_words import NO_ASKING, AskingByTool
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.search.disk_postings import StoredPostings
@@ -64,18 +65,26 @@ class CatalogView:
     deleted: a list that is stored but not published yet may name tools of which the catalog does not know that they are
     denied, and in a new file the same numbers belong to other tools. Every method raises StoreError if it cannot be
     read; reading more than a few rows belongs in a worker thread. Two instances of the same tools for the same callers
-    are equal.
+    are equal, if the same requests were written for tools (``own``).
     """
 
-    def __init__(self, index: ToolIndex, permitted: Permitted, masker: NameMasker, postings: StoredPostings) -> None:
+    def __init__(
+        self,
+        index: ToolIndex,
+        permitted: Permitted,
+        masker: NameMasker,
+        postings: StoredPostings,
+        own: AskingByTool = NO_ASKING,
+    ) -> None:
         self._index, self.permitted, self.masker, self._postings = index, permitted, masker, postings
+        self.own = own
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
         self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, masker))
         self._edits: dict[int, tuple[tuple[Path, str], ...]] = {}
         self._descriptions: dict[int, str] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CatalogView) and other.permitted is self.permitted
+        return isinstance(other, CatalogView) and other.permitted is self.permitted and other.own is self.own
 
     def __hash__(self) -> int:
         return hash(self.permitted)
@@ -123,7 +132,7 @@ class CatalogView:
 
         They read another version of a tool if it names a denied one, which depends on all tools.
         """
-        tools, version = self.permitted.tools, self._index.reading.version
+        tools, version = self.permitted.tools, self._version
         if self.masker.hides_nothing:
             return [version(tool.fingerprint) for tool in tools]
         asked = self._asked(self.in_order)
@@ -138,9 +147,19 @@ class CatalogView:
         return {
             row: Worded(reworded[row])
             if row in reworded
-            else Worded(self._index.reading.fields(texts), self._index.reading.version(version))
+            else Worded(self._fields(version, texts), self._version(version))
             for row, (version, texts) in found.items()
         }
+
+    def _version(self, fingerprint: Version) -> Version:
+        """Return an identifier of the words of the tool with this fingerprint, with those of its own requests."""
+        version, own = self._index.reading.version(fingerprint), self.own.get(fingerprint)
+        return f"{version}{own.digest}" if own else version
+
+    def _fields(self, fingerprint: Version, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of a tool; requests that were written for it are more ways of asking."""
+        fields, own = self._index.reading.fields(texts), self.own.get(fingerprint)
+        return (*fields[:-1], f"{fields[-1]} {own.words}") if own else fields
 
     @property
     def hides_nothing(self) -> bool:
@@ -261,8 +280,11 @@ def _candidates(told: str) -> dict[str, list[str]]:
 class CatalogViews:
     """The wording of each kind of caller, for the catalog requested last."""
 
-    def __init__(self, index: ToolIndex, maskers: NameMaskers) -> None:
-        self._index, self._maskers = index, maskers
+    def __init__(
+        self, index: ToolIndex, maskers: NameMaskers, own: Callable[[], AskingByTool] = lambda: NO_ASKING
+    ) -> None:
+        """``own`` returns the requests that were written for tools: the same value while they are the same."""
+        self._index, self._maskers, self._own = index, maskers, own
         self._postings = StoredPostings(index.stems, FIELDS)
         self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], CatalogView](_VIEWS_MAX)
 
@@ -271,11 +293,12 @@ class CatalogViews:
         key = permitted.permissions.key, permitted.open_rows
         with suppress(KeyError):
             view = self._by_permissions[key]
-            if view.permitted is permitted:
+            if view.permitted is permitted and view.own is self._own():
                 return view
         view = self._by_permissions[key] = self.build(catalog, permitted)
         return view
 
     def build(self, catalog: Catalog, permitted: Permitted) -> CatalogView:
         """Return the same without caching it: for a catalog that is not published yet."""
-        return CatalogView(self._index, permitted, self._maskers.masker(catalog, permitted.permissions), self._postings)
+        masker = self._maskers.masker(catalog, permitted.permissions)
+        return CatalogView(self._index, permitted, masker, self._postings, self._own())

@@ -85,8 +85,7 @@ def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evalu
     from toolcrib.catalog.tool_search import SearchRequest
 
     permitted = indexed.gate.permitted(session, indexed.catalog)
-    own = indexed.finder.own_words.words(indexed.catalog)
-    find = partial(indexed.finder.searcher.search, catalog=indexed.catalog, permitted=permitted, own=own)
+    find = partial(indexed.finder.searcher.search, catalog=indexed.catalog, permitted=permitted)
 
     def public_name(spelling: str) -> str | None:
         # Whatever this caller may not use does not exist for them, in a query's expected tools too.

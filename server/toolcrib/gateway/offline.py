@@ -118,7 +118,7 @@ def open_offline(
         learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
         own_words = OwnWords(state.requests)
         gate = Gate(settings, policy)
-        views = CatalogViews(index, gate.maskers)
+        views = CatalogViews(index, gate.maskers, own_words.current)
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
         # Opening deletes the rows of servers that the config lacks.
         if keep_rows:
