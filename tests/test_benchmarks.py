@@ -51,6 +51,7 @@ NOTHING_TO_FIND = (
 """These bring their own tools."""
 QUALITY_BENCHMARKS = {
     "retrieval",
+    "capabilities",
     "confidence_fit",
     "retrieval_confidence",
     "retrieval_groups",
