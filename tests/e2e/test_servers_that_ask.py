@@ -58,7 +58,8 @@ async def outcomes(transport: Any, mode: Any, prefix: str = "") -> list[str]:
             try:
                 with anyio.fail_after(START_S):
                     result = await client.call_tool(f"{prefix}{name}", {})
-                found.append(result.content[0].text)
+                [content] = result.content
+                found.append(content.text if isinstance(content, types.TextContent) else repr(content))
             except MCPError as error:
                 found.append(f"{error.code}: {error}")
     return found

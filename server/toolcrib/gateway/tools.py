@@ -330,7 +330,8 @@ class LoginRequests:
                 if not self._has_logged_in[key]:
                     return False
         with suppress(StartFailed):  # reported when the call is tried again
-            await self._fleet[key].connection(wanted=False)
+            # The connection of this caller: the first that uses the new login takes it for known by all.
+            await self._fleet.resolve(key, request.session).connection(wanted=False)
         return True
 
     async def _has_said_yes(self, logins: Logins, server: ServerSettings, request: Request) -> bool:
