@@ -81,6 +81,10 @@ def test_numbers_and_ids_count_little():
     assert dict(parsed("4711").terms) == {"4711": 1}
 
 
+def test_a_status_code_counts_as_a_word():
+    assert set(parsed("I keep getting 429").terms.values()) == {1}
+
+
 def test_an_apostrophe_is_no_quotation_mark():
     assert set(parsed("list Ana's issues and Tom's pages").terms.values()) == {1}
 

@@ -12,6 +12,9 @@ from typing import Protocol
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
 from toolcrib.search.english import Synonyms
 
+_STATUS_CODES = frozenset("400 401 403 404 409 422 429 500 502 503 504".split())
+"""Numbers that are words for what went wrong: the status codes of HTTP that people meet."""
+
 _FRAMING, _QUOTED, _PLACEHOLDER, _NUMBER = 0.3, 0.6, 0.4, 0.3
 """Weights of words that only frame the request, that are quoted, of placeholders, and of ids and numbers.
 
@@ -113,11 +116,16 @@ def _terms(text: str) -> Terms:
     for piece, weight in _pieces(text):
         for word in words(piece):
             if word not in STOP_WORDS and (word in counted or len(counted) < _TERMS_MAX):
-                own = weight * (_FRAMING if word in FRAMING_WORDS else _NUMBER if word.isdigit() else 1.0)
+                own = weight * (_FRAMING if word in FRAMING_WORDS else _NUMBER if _is_value(word) else 1.0)
                 counted[word] = max(own, counted.get(word, 0.0))
     # Only the ratio of weights matters: a request that is one quotation must not rank as if it were less important.
     most = max(counted.values(), default=1.0)
     return {word: weight / most for word, weight in counted.items()} if most < 1 else counted
+
+
+def _is_value(word: str) -> bool:
+    """Return whether a word is a number that only says which one, or how many."""
+    return word.isdigit() and word not in _STATUS_CODES
 
 
 def _object_first(text: str, terms: Terms) -> Terms:
