@@ -1,7 +1,7 @@
 """From a server's raw tool list to the catalog that everybody reads: ingest, store, reload, swap."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
@@ -80,6 +80,7 @@ class Indexer:
         # Each is done by one task at a time, without a thread for each waiting list: one update or swap covers all
         # lists that are ready.
         self._storing, self._filling, self._swap = anyio.Lock(), anyio.Lock(), anyio.Lock()
+        self._unfilled: set[str] = set()
         self._ready: dict[str, _Stored] = {}
         # Compute-bound threads take turns, so further ones slow down concurrent searches, and speed up no list.
         self._turns = {is_large: anyio.CapacityLimiter(1) for is_large in (False, True)}
@@ -191,8 +192,12 @@ class Indexer:
 
     async def _publish(self, server: str, stored: _Stored) -> None:
         # Before the list is published: a search waits for what its catalog lacks. Other lists are stored meanwhile.
+        # Lists that wait are filled together, so that they share a publication too.
+        self._unfilled.add(server)
         async with self._filling:
-            await anyio.to_thread.run_sync(self._fill, server)
+            if server in self._unfilled:
+                servers, self._unfilled = self._unfilled, set()
+                await anyio.to_thread.run_sync(self._fill, servers)
         if unpublished := self._ready.get(server):
             stored = replace(stored, rows=stored.rows.after(unpublished.rows))
         self._ready[server] = stored
@@ -256,7 +261,7 @@ class Indexer:
             return version, self._prepared()
         return version, self._with_lists(lists)
 
-    def _fill(self, server: str) -> None:
+    def _fill(self, servers: Iterable[str]) -> None:
         """Build stems and vectors of what was stored. If that fails the list is still published: a search tries again.
 
         The first list that this process stores waits until the model is loaded.
@@ -266,7 +271,8 @@ class Indexer:
         except StoreError as error:
             _log.warning("the words of new tools are not all indexed yet; a search does the rest: %s", error)
         if self._embed:
-            self._embed(server)
+            for server in servers:
+                self._embed(server)
 
     def _with_lists(self, servers: Collection[str]) -> Catalog:
         """Build the catalog with new lists of these servers; nobody has changed the others."""
