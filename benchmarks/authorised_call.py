@@ -19,7 +19,7 @@ from toolcrib.auth.keyring import NoKeyring
 from toolcrib.auth.store import TokenStore
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.downstream.http import BodyBounds, HttpClient, HttpParts
+from toolcrib.downstream.http import BodyBounds, HttpClient
 from toolcrib.jsonrpc.sdk_oauth import OAuthToken
 
 URL = "https://mcp.example.com/mcp"
@@ -41,8 +41,8 @@ async def answered(_request: httpx2.Request) -> httpx2.Response:
 
 def client_of(login: Bearer | None, headers: dict[str, str]) -> HttpClient:
     """Return the product's client for the server."""
-    parts = HttpParts(URL, BodyBounds(2**20, 10_000), login=login)
-    return HttpClient(parts, headers=headers, transport=httpx2.MockTransport(answered))
+    transport = httpx2.MockTransport(answered)
+    return HttpClient(URL, BodyBounds(2**20, 10_000), "mark", login=login, headers=headers, transport=transport)
 
 
 async def logged_in(folder: Path) -> Bearer:

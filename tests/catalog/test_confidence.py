@@ -89,7 +89,7 @@ def test_confidence_does_not_depend_on_the_limit(world: World, ask):
 def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask, more: str):
     world.listed(ISSUES)
     matches = ask(world, "merge").matches
-    order = [*MEANINGS][::-1]
+    order: list[str] = [*MEANINGS][::-1]
     steps = [step / 4 for step in range(1, 5)]
     for level, coverage, gap, length in itertools.product(steps, steps, steps, (1, 2, 4, 8)):
         little = Evidence(level, coverage, gap, words=1, length=length)

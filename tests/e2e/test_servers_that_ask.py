@@ -42,11 +42,11 @@ async def listening(port: int) -> None:
             await anyio.sleep(0.02)
 
 
-async def fill_in(_context: Any, _question: types.ElicitRequestParams) -> types.ElicitResult:
+async def fill_in(context: Any, params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={"size": "L"})
 
 
-async def complete(_context: Any, _question: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+async def complete(context: Any, params: Any) -> types.CreateMessageResult:
     return types.CreateMessageResult(role="assistant", content=types.TextContent(text="Wear it."), model="m")
 
 
