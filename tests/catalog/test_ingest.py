@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from toolcrib.base.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name
 from toolcrib.catalog.definitions import TEXT_MAX
-from toolcrib.catalog.index import ROW_FORMAT
+from toolcrib.catalog.index import EXAMPLES, ROW_FORMAT
 from toolcrib.catalog.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
@@ -336,6 +336,20 @@ def test_search_text_is_split_into_words():
     assert (record.summary, record.body) == ("Opens one.", "More of it.")
     assert record.params_text == "repo path opts inner part"
     assert record.params_description_text.split() == "where the repo path is deep inside".split()
+
+
+def test_examples_in_descriptions_of_parameters_stand_behind_the_rest():
+    told = {
+        "zone": "IANA name (e.g., 'Europe/London'). Use UTC if none is given.",
+        "since": "Start of the period, for example yesterday. Optional.",
+        "page": "Number of the page",
+    }
+    schema = {"type": "object", "properties": {name: {"description": text} for name, text in told.items()}}
+    words, _, examples = one({"inputSchema": schema}).params_description_text.partition(EXAMPLES)
+    assert words.split() == (
+        "iana name use utc if none is given start of the period optional number of the page".split()
+    )
+    assert examples.split() == "e g europe london for example yesterday".split()
 
 
 def test_parameters_of_list_items_are_searched_too():

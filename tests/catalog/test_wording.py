@@ -57,7 +57,7 @@ def test_where_nothing_is_denied_the_index_is_read_as_it_is(tmp_path, monkeypatc
         }
         assert everything.reading.cards(rows) == index.cards(rows)
         words = {row: (each.version, each.texts) for row, each in everything.reading.words(rows).items()}
-        assert words == {row: (version, (*texts, "")) for row, (version, texts) in index.words(rows).items()}
+        assert words == {row: (version, (*texts, "", "")) for row, (version, texts) in index.words(rows).items()}
         assert everything.reading.texts() == index.texts(rows)
 
 

@@ -26,7 +26,7 @@ from toolcrib.storage.vectors import Texts, create_vectors
 
 _Value = TypeVar("_Value")
 
-ROW_FORMAT = 4
+ROW_FORMAT = 5
 """Increased when the row of an unchanged tool would differ."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
@@ -132,11 +132,16 @@ def description_of(summary: str, body: str) -> str:
     return f"{summary} {body}".strip()
 
 
+EXAMPLES = " | "
+"""What stands between the words of descriptions of parameters and those of the examples in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How the stored words of a tool are read as the fields that are ranked: with the ways of asking for what it does.
 
-    These are derived whenever words are indexed, from the words that one caller may read, and stored nowhere.
+    Examples in descriptions of parameters are a field of their own. The ways of asking are derived whenever words are
+    indexed, from the words that one caller may read, and stored nowhere.
     """
 
     capabilities: Capabilities = NO_CAPABILITIES
@@ -145,7 +150,9 @@ class Reading:
         """Return the text of each field, given the text of each column."""
         name, summary, body, params, described_params, server, tags = texts
         others = (body, params, described_params, tags)
-        return (*described(texts), self.capabilities.ways(name, summary, server, others))
+        told, _, examples = described_params.partition(EXAMPLES)
+        read = described((name, summary, body, params, told, server, tags))
+        return (*read, self.capabilities.ways(name, summary, server, others), examples)
 
     def version(self, fingerprint: Version) -> Version:
         """Return what identifies the fields of a tool with this fingerprint."""
@@ -338,7 +345,7 @@ TOOL_STEMS = StemTables(
     meta="tool_index_meta",
     version=VERSION,
     reads=Reading().fields,
-    derived=1,
+    derived=2,
 )
 """The stems of tools, for catalogs too large to be ranked in memory."""
 

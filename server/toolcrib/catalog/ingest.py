@@ -1,5 +1,6 @@
 """Converts one downstream's raw ``tools/list`` into records for the index; a bad tool does not affect the others."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -25,7 +26,7 @@ from toolcrib.catalog.definitions import (
     texts_in_value,
     tool_name,
 )
-from toolcrib.catalog.index import ROW_FORMAT
+from toolcrib.catalog.index import EXAMPLES, ROW_FORMAT
 from toolcrib.catalog.name_detection import Candidates
 from toolcrib.catalog.parameters import Parameter, declares, parameters, resolve, signature
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
@@ -69,6 +70,14 @@ class Shaping:
         section = settings.toolcrib
         policy = policy_of(section.policy)
         return cls(policy, section.limits, section.tool_search, section.tool_examples, fits, scoped_globs(section))
+
+
+_EXAMPLES = re.compile(
+    r"[(\[]\s*(?:e\.?\s?g\.?|ex\.?:|examples?:|for example|for instance|such as|like)\b[^()\[\]]*[)\]]"
+    r"|\b(?:e\.g\.|examples?:|for example|for instance|such as)[,:]?\s[^.;]*",
+    re.IGNORECASE,
+)
+"""An example in a description of a parameter, in parentheses or up to the end of its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +259,7 @@ class _Rules:
             body=body,
             name_text=self._search_text(draft.name),
             params_text=self._joined(dict.fromkeys(name for name, _ in draft.parameters)),
-            params_description_text=self._joined(descriptions),
+            params_description_text=self._told(descriptions),
             fingerprint=_fingerprint(self._server, draft, facts),
             mentions=self._mentions(draft, facts, summary, descriptions),
         )
@@ -277,6 +286,14 @@ class _Rules:
         read = {*beyond, *among(others)}
         rest = read.difference(*searched.values())
         return {column: tuple(names) for column, names in {**searched, "": sorted(rest)}.items() if names}
+
+    def _told(self, descriptions: Sequence[str]) -> str:
+        """Return the words of descriptions of parameters, and behind them those of the examples in them."""
+        examples = [found[0] for description in descriptions for found in _EXAMPLES.finditer(description)]
+        if not examples:
+            return self._joined(descriptions)
+        told = self._joined(_EXAMPLES.sub(" ", description) for description in descriptions)
+        return f"{told}{EXAMPLES}{self._joined(examples)}"[:TEXT_MAX]
 
     def _joined(self, parts: Iterable[str]) -> str:
         return " ".join(map(self._search_text, parts))[:TEXT_MAX]

@@ -55,12 +55,9 @@ class Evidence:
     that it contains, weighted by rarity; a misspelt word counts in part. Both are the largest of the whole query and of
     those of its clauses for which the same match comes first. ``gap``: the distance to the second match. ``words``: the
     largest unweighted share of the query's words that any of the matches contains. ``length``: how many words of the
-    query count; of a long query even the right match contains a smaller share. ``as_spelt``: whether it would be as
-    good without words that were taken for others of nearly the same spelling, or is not good enough anyway.
-
-    Search by meaning adds ``lead``: by how much the cosine similarity of the first match exceeds that of any other,
-    below 0 if another is nearer; ``is_agreed``: words alone have the same first match, which their evidence is about;
-    and ``near``, where words find nothing: that similarity itself.
+    query count; of a long query even the right match contains a smaller share. ``as_said``: whether it would be as good
+    without words that were taken for others of nearly the same spelling and those of its examples, or is not good
+    enough anyway.
     """
 
     level: float
@@ -68,7 +65,7 @@ class Evidence:
     gap: float
     words: float
     length: int = 1
-    as_spelt: bool = True
+    as_said: bool = True
     lead: float = 0.0
     is_agreed: bool = True
     near: float | None = None
@@ -94,7 +91,7 @@ def word_for(evidence: Evidence, unlikely: float = 0.0) -> Confidence:
         return "none"
     if unlikely and evidence.near is not None and evidence.near < _NEAR:
         return "none"
-    return "high" if strength >= _LIKELY and evidence.as_spelt else "low"
+    return "high" if strength >= _LIKELY and evidence.as_said else "low"
 
 
 def explained(confidence: Confidence, use: str = "call") -> str:

@@ -454,6 +454,13 @@ class OpenPostings:
             numbers += statistics.edited_having(word)
         return NumberSet(numbers, len(self._number_by_row))
 
+    def only_aside(self, stems: Collection[str], number: int) -> Collection[str]:
+        """Return those of ``stems`` that a scored document contains in fields of examples alone."""
+        having: defaultdict[bool, set[str]] = defaultdict(set)
+        for text, field_ in zip(self._texts[number], self._statistics.fields, strict=True):
+            having[field_.aside].update(text.split())
+        return (having[True] - having[False]).intersection(stems)
+
     def _read_texts(self, numbers: Sequence[int]) -> None:
         """Read the stems of these documents, a text per field, as this caller may read them."""
         edited = self._statistics.edited

@@ -158,6 +158,10 @@ class Postings(Vocabulary, Protocol):
         """Return those of ``numbers``, which are scored documents, that contain a stem."""
         ...
 
+    def only_aside(self, stems: Collection[str], number: int) -> Collection[str]:
+        """Return those of ``stems`` that a scored document contains in fields of examples alone."""
+        ...
+
 
 COMMON_MIN = 20
 """In smaller sets no word counts as common."""

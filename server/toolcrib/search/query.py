@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
-from itertools import islice, pairwise, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from typing import Protocol
 
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
@@ -301,6 +301,25 @@ class ExpandedQuery:
     synonyms: Sequence[SynonymGroup]
     name_weights: Mapping[str, float]
     is_corrected: bool
+
+    @property
+    def stems(self) -> Collection[str]:
+        """All stems of the documents that match a word or are synonyms of one."""
+        return {*self.weights, *chain.from_iterable(group.weights for group in self.synonyms)}
+
+    def without(self, stems: Collection[str]) -> "ExpandedQuery":
+        """Return the same query as if the documents did not contain these stems."""
+        return replace(
+            self,
+            concepts=[
+                replace(each, stems=[stem for stem in each.stems if stem not in stems]) for each in self.concepts
+            ],
+            weights={stem: weight for stem, weight in self.weights.items() if stem not in stems},
+            synonyms=[
+                replace(group, weights={stem: own for stem, own in group.weights.items() if stem not in stems})
+                for group in self.synonyms
+            ],
+        )
 
 
 class QueryExpansion:

@@ -44,12 +44,14 @@ where there is something to compute for each number.
 class Field:
     """A field of documents. ``weight`` is the weight of a word in it; ``b`` the length normalization, from 0 to 1.
 
-    ``common``: a word found in this field of a larger share of the documents is ignored there.
+    ``common``: a word found in this field of a larger share of the documents is ignored there. ``aside``: it has
+    examples, whose words make no answer sure.
     """
 
     weight: float
     b: float
     common: float = 1.0
+    aside: bool = False
 
 
 class FieldedBm25:
@@ -61,6 +63,7 @@ class FieldedBm25:
     def __init__(self, inverted: Inverted, slots: Sequence[int], fields: Sequence[Field]) -> None:
         self.inverted, self._slots, self._fields = inverted, slots, fields
         self._postings, self._documents = inverted.postings, inverted.documents
+        self._asides = frozenset(place for place, field in enumerate(fields) if field.aside)
         self.size = len(slots)
         self._left_out = _left_out(inverted)
         self._weights = _weights(fields, inverted.lengths, self.size)
@@ -118,6 +121,18 @@ class FieldedBm25:
         # Past the last number bisect returns the length; the modulo makes that a comparison with the first, which
         # fails.
         return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
+
+    def only_aside(self, stems: Collection[str], number: int) -> Collection[str]:
+        """Return those of ``stems`` that a document contains in fields of examples alone."""
+        width = len(self._fields)
+        begin = self._slots[number] * width
+        found: list[str] = []
+        for stem in stems if self._asides else ():
+            cells = self._postings[stem].cells if stem in self._postings else ()
+            own = cells[bisect_left(cells, begin) : bisect_left(cells, begin + width)]
+            if own and self._asides.issuperset(cell - begin for cell in own):
+                found.append(stem)
+        return found
 
     def scores(
         self,
@@ -344,17 +359,22 @@ class Relevance:
             words=self._most_words(expanded, dict(matches)),
             length=sum(not each.is_framing for each in expanded.concepts) or len(expanded.concepts),
         )
-        if is_sure(evidence) and expanded.is_corrected:
-            # A name that no document has may be one letter from a common word: that must not make an answer sure.
+        if is_sure(evidence) and (expanded.is_corrected or self._postings.only_aside(expanded.stems, first)):
+            # A name that no document has may be one letter from a common word, or a value in an example: that must not
+            # make an answer sure.
             agreed = [query, *(part for part, each in zip(query.parts, parts, strict=True) if each.first == first)]
-            evidence = replace(evidence, as_spelt=is_sure(replace(evidence, **self._spelt(agreed, first))))
+            evidence = replace(evidence, as_said=is_sure(replace(evidence, **self._as_said(agreed, first))))
         return Ranked(tuple(matches), evidence)
 
-    def _spelt(self, agreed: Sequence[Part], number: int) -> Mapping[str, float]:
-        """Return the level and the coverage of a document for a query and parts of it, words taken as spelled."""
+    def _as_said(self, agreed: Sequence[Part], number: int) -> Mapping[str, float]:
+        """Return the level and the coverage of a document for a query and parts of it, by what it says of itself.
+
+        Words are taken as they are spelled, and examples do not count.
+        """
         best = {"level": 0.0, "coverage": 0.0}
         for asked in agreed:
             expanded = self._expansion.expand(asked.terms, corrected=False)
+            expanded = expanded.without(self._postings.only_aside(expanded.stems, number))
             weighed = self._weighed(self._requested(asked), expanded, frozenset((number,)), 1)
             if number in weighed.relevances:
                 best["level"] = max(best["level"], self._level(weighed, number))
