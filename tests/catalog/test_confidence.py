@@ -123,6 +123,12 @@ def test_each_word_says_what_it_means():
     assert explained("low", "load").endswith("look before you load")
 
 
+def test_the_documents_say_the_same_of_each_word():
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for word, meaning in MEANINGS.items():
+        assert f"| `{word}` | {meaning.format(use='call')} |" in page
+
+
 class TestSeveralQueries:
     """Short lines are queries of their own."""
 
