@@ -100,6 +100,34 @@ async def test_lists_of_many_servers_at_once_all_arrive(tmp_path):
         assert it.names() == [f"{key}__x" for key in "abcdefgh"]
 
 
+async def test_lists_that_wait_for_their_vectors_get_them_together(tmp_path, monkeypatch):
+    began, may_go_on = threading.Event(), threading.Event()
+    filled: list[str] = []
+    with indexing(tmp_path, servers="abcd") as it:
+
+        def embed(server: str) -> None:
+            filled.append(server)
+            if server == "a":
+                began.set()
+                assert may_go_on.wait(60)
+
+        indexer = Indexer(it.settings, Policy(), it.index, it.clock, lambda *_: True, embed)
+        indexer.open()
+        rounds: list[int] = []
+        monkeypatch.setattr(it.index, "fill_stems", rounds.append)
+        async with anyio.create_task_group() as lists:
+            lists.start_soon(indexer.listed, it.settings.servers["a"], [tool("x")], "legacy")
+            await until(began.is_set)
+            for key in "bcd":
+                lists.start_soon(indexer.listed, it.settings.servers[key], [tool("x")], "legacy")
+            await until(lambda: it.index.server_rows().keys() == set("abcd"))
+            may_go_on.set()
+        assert filled[0] == "a"
+        assert sorted(filled) == list("abcd")
+        assert len(rounds) == 2, "the first alone, then all that waited"
+        assert [known.public_name for known in indexer.current().tools] == ["a__x", "b__x", "c__x", "d__x"]
+
+
 async def test_a_list_that_was_stored_is_published_even_if_its_server_is_stopped_meanwhile(tmp_path, monkeypatch):
     told: list[CatalogChange] = []
     stored, may_go_on = threading.Event(), threading.Event()
