@@ -19,6 +19,8 @@ from toolcrib.search import static_model
 
 blocking.install()
 
+MODEL_PACKAGE = static_model.PACKAGE
+
 SLOW_S = patience_s(600)
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
@@ -50,16 +52,18 @@ def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _words_alone() -> Generator[None]:
+    """Rank by words in the tests' own process, with and without the extra, unless a test is about meaning."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static_model, "PACKAGE", "of-a-model-that-nobody-has")
+        yield
+
+
 @pytest.fixture
-def installed_model() -> None:
+def installed_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the test use the model that the extra ``semantic`` has installed, if it has."""
-
-
-@pytest.fixture(autouse=True)
-def _words_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank by words in the test's own process, with and without the extra, unless the test is about meaning."""
-    if "installed_model" not in request.fixturenames:
-        monkeypatch.setattr(static_model, "PACKAGE", "of-a-model-that-nobody-has")
+    monkeypatch.setattr(static_model, "PACKAGE", MODEL_PACKAGE)
 
 
 @pytest.fixture(autouse=True)
