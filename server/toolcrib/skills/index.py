@@ -292,7 +292,8 @@ SKILLS_FULL_TEXT = FullText(
 SKILL_TEXTS = Texts(
     "skills",
     "rowid",
-    "record_hash",
+    # Copies share a vector; a row that another program has written has no record of ours, and its hash may be anything.
+    "CASE record_hash WHEN '' THEN '' ELSE content_hash END",
     "root",
     "name || ' ' || title || ' ' || trigger || ' ' || "
     "CASE description WHEN trigger THEN '' ELSE description || ' ' END || body",

@@ -20,8 +20,8 @@ have some.
 class Texts:
     """The source of rows' texts: ``text`` is an SQL expression over ``table``, whose primary key is ``key``.
 
-    ``version`` is the column that identifies the content of a row, the text included; it is empty for one that is not
-    trusted. ``owner`` is the column that says whose row it is: what is stored together has the same owner.
+    ``version`` is an SQL expression for what identifies the content of a row, the text included; empty for one that is
+    not trusted. ``owner`` is the column that says whose row it is: what is stored together has the same owner.
     """
 
     table: str
@@ -78,7 +78,7 @@ class VectorCache:
         texts = self._texts
         query = (
             f"SELECT {texts.columns} FROM {texts.table} WHERE {texts.owner} = ? AND {texts.version} <> '' "  # noqa: S608 - constants
-            f"AND NOT EXISTS (SELECT 1 FROM vectors WHERE model = ? AND text_hash = {texts.table}.{texts.version})"
+            f"AND NOT EXISTS (SELECT 1 FROM vectors WHERE model = ? AND text_hash = {texts.version})"
         )
         with self._store.read() as connection:
             return dict(connection.execute(query, (owner, self._model(model_id))).fetchall())
