@@ -35,6 +35,14 @@ OTHERS = {
 """Programs besides ours that a shell snippet may start: each is run by a test of its own, or is another's."""
 
 
+CAPABILITIES = next(
+    body
+    for language, body in FENCE.findall((ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8"))
+    if language == "text"
+)
+"""The file of capabilities that its page shows."""
+
+
 def fences(*languages: str) -> list[Any]:
     """Return the snippets in these languages, each with where it stands."""
     return [
@@ -143,6 +151,9 @@ def usable(document: dict[str, Any], file: Path) -> None:
     servers = {**{name: {"command": "any"} for name in spoken_of}, **as_object(document.get("mcpServers"))}
     text = json.dumps({**document, "mcpServers": servers})
     file.write_text(text, encoding="utf-8")
+    search = as_object(as_object(document.get("toolcrib")).get("tool_search"))
+    for name in search.get("capabilities", ()):
+        (file.parent / name).write_text(CAPABILITIES, encoding="utf-8")
     variables = {name: f"long-enough-for-a-token-{name}" for name in re.findall(r"\$\{(\w+)", text)}
     load(file, {"HOME": str(file.parent), **variables}, file.parent)
 

@@ -33,6 +33,20 @@ def test_a_tool_is_found_by_a_way_of_asking_that_no_text_of_it_has(world: World)
     assert world.names(PLAIN) == ["shop__create_refund"]
 
 
+def test_of_two_tools_with_the_words_the_one_that_shows_what_is_asked_for_is_first(path):
+    text = "[own]\nrefund a payment: CREATE refund\n  make the buyer whole\n"
+    lists = listing(
+        "shop",
+        record("shop", "create_refund", "Create a refund for a charge."),
+        record("shop", "list_buyers", "List each buyer, and make the list whole."),
+    )
+    with opened(path, capabilities=Capabilities([("own.txt", text)])) as world:
+        world.listed(lists)
+        assert world.names("make the buyer whole")[0] == "shop__create_refund"
+    with opened(path) as world:
+        assert world.names("make the buyer whole")[0] == "shop__list_buyers"
+
+
 def test_without_the_dictionary_nothing_is_found(path):
     with opened(path) as world:
         world.listed(SHOP)

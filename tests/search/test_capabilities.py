@@ -6,8 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from toolcrib.base.text import search_text
+from toolcrib.base.text import search_text, words
 from toolcrib.search.capabilities import Capabilities, CapabilityError, shipped
+from toolcrib.search.english import stem
 
 TEXT = files("toolcrib.search").joinpath("capabilities.txt").read_text(encoding="utf-8")
 SHIPPED = shipped()
@@ -106,11 +107,31 @@ def test_what_follows_a_preposition_in_a_sign_may_be_anywhere_behind_or_before()
     assert shown("add photo") == []
 
 
-def test_the_ways_are_distinct_words_without_those_that_say_nothing() -> None:
-    assert DICTIONARY.ways("refund order", "", "", ()) == "refund order give money back undo purchase".replace(
-        "give ", ""
-    )
+def test_the_ways_are_distinct_words_without_those_that_say_nothing_and_a_mark() -> None:
+    *ways, mark = DICTIONARY.ways("refund order", "", "", ()).split()
+    assert ways == "refund order money back undo purchase".split()
+    assert stem(mark) == mark
+    assert words(mark) != [mark]
     assert DICTIONARY.ways("sing", "", "", ()) == ""
+
+
+def asked(request: str) -> list[tuple[str, float]]:
+    """Return the capabilities that a request asks for, each as its mark, with its share of the request."""
+    found = DICTIONARY.asked({stem(word): 1.0 for word in request.split()})
+    return [(each.mark, round(each.share, 2)) for each in found]
+
+
+def mark(name: str, *others: str) -> str:
+    return DICTIONARY.ways(name, "", "", others).split()[-1]
+
+
+def test_a_request_asks_for_the_capability_whose_ways_have_most_of_it() -> None:
+    assert asked("money back") == [(mark("refund order"), 1.0)]
+    (first, share), *_ = asked("throw money away")
+    assert first == mark("delete file", "on disk")
+    assert 0.5 < share < 1
+    assert asked("zeppelin") == []
+    assert [*Capabilities().asked({"money": 1.0})] == []
 
 
 def test_no_dictionary_gives_no_ways() -> None:

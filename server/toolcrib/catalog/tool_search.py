@@ -62,7 +62,9 @@ class Searcher:
 
     def __init__(self, views: CatalogViews, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
         self._views = views
-        self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
+        self._engine = Engine[Tool](
+            Kind("tool", FIELDS, capabilities=views.capabilities, does=_does, unlikely=_UNLIKELY), settings
+        )
         self._tie_break = _tie_break(preferred_namespaces)
         self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](CACHED_MAX)
 

@@ -21,6 +21,7 @@ from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, desc
 from toolcrib.catalog.own_words import NO_ASKING, AskingByTool
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
+from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.disk_postings import StoredPostings
 from toolcrib.search.postings import Does, Postings, Version, Worded
 from toolcrib.search.ranking import Field
@@ -34,7 +35,7 @@ FIELDS = (
     Field(0.5, 0.5, 0.3),  # descriptions of parameters
     Field(0.7, 0.3),  # server
     Field(0.7, 0.3),  # tags
-    Field(1, 0.3),  # ways of asking
+    Field(0.6, 0.3),  # ways of asking
     Field(0.4, 0.5, aside=True),  # examples in descriptions of parameters
 )
 """The weight of each full-text column of a tool, and of the ways of asking for what it does (ADR 62).
@@ -288,6 +289,11 @@ class CatalogViews:
         self._index, self._maskers, self._own = index, maskers, own
         self._postings = StoredPostings(index.stems, FIELDS)
         self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], CatalogView](_VIEWS_MAX)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The dictionary from which tools get their ways of asking."""
+        return self._index.reading.capabilities
 
     def view(self, catalog: Catalog, permitted: Permitted) -> CatalogView:
         """Return the wording for callers who may use ``permitted``, which is part of ``catalog``."""

@@ -8,10 +8,11 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from itertools import chain, takewhile
+from math import log, sqrt
 from typing import NamedTuple
 
 from toolcrib.base.text import STOP_WORDS, words
-from toolcrib.search.english import stem
+from toolcrib.search.english import APART, stem
 from toolcrib.search.query import Verbs, is_plural, read_verbs
 
 _PACKAGE, _FILE = "toolcrib.search", "capabilities.txt"
@@ -24,6 +25,7 @@ _DIGEST = 12
 _CONNECTIVES = frozenset("as for from in into of on to".split())
 """Words behind which a name or a summary says what the object belongs to or goes to."""
 
+_CONJUNCTIONS = frozenset(("and", "or"))
 _MEANS = frozenset(
     "about across after against also and any are at based be before between but by can e each either every g "
     "given if including is it matching only optionally or over per such than that then through under up using via was "
@@ -52,15 +54,21 @@ _TAIL = frozenset(
 
 _WEAK_VERBS = frozenset("do handl make manag perform provid work".split())
 _LISTING = frozenset("all browse enumerate every find list lists listing many multiple query search several".split())
+_LISTED = frozenset("count fetch get list read retrieve search show".split())
+"""Verbs before which "list" at the end of a name is no object: what updates a task list updates no task."""
+
 _LIST, _SINGLE = "list ", re.compile(r"get an? ")
 _APART = (
     "animation authorization building conversion customer doc documentation experiment filing finding holding listing "
-    "marketing reading saving setting training transition"
+    "mapping marketing reading recording saving setting training transition"
 )
 _OWN_STEMS = {form: word for word in _APART.split() for form in (word, f"{word}s")}
 """Words that the stemmer takes for others: no collection of documents has documentation, and no list is a listing."""
 
 _REVERSING = "un"
+_OWNERS = frozenset("account drive group item member organ region share site team tenant user workspac".split())
+"""Stems of what has or holds nearly anything: the channels of a team are channels."""
+
 _AS_ONE = {
     f" {phrase} ": f" {word} "
     for word, phrases in {
@@ -109,6 +117,18 @@ class Shown:
     by: AbstractSet[str]
 
 
+class Asked(NamedTuple):
+    """A capability that a request asks for. ``mark`` is a stem that tools have which show it.
+
+    ``score`` compares it with others; ``share`` is the share of the request that its ways of asking have, each word by
+    its rarity among capabilities.
+    """
+
+    mark: str
+    score: float
+    share: float
+
+
 class Capabilities:
     """A dictionary of capabilities. Safe to use from several threads; read when it is first asked.
 
@@ -124,12 +144,33 @@ class Capabilities:
     def ways(self, name: str, summary: str, server: str, others: Sequence[str]) -> str:
         """Return the distinct words in which people ask for what a tool does; empty if it shows no capability.
 
+        With them are the marks of its capabilities, which are no words (:meth:`asked`).
+
         All texts of the tool are split into words; ``others`` are those besides its name, summary and server's name.
         """
         if not self._texts:
             return ""
         found = self._index.found(name, summary, server, others)
-        return " ".join(dict.fromkeys(chain.from_iterable(self._worded[number] for number in found)))
+        said = chain.from_iterable(self._asking.words[number] for number in found)
+        return " ".join(dict.fromkeys(chain(said, map(_mark, found))))
+
+    def asked(self, stems: Mapping[str, float]) -> Iterator[Asked]:
+        """Yield the capabilities that a request asks for, best first.
+
+        ``stems`` are those of the request, with their weights.
+        """
+        if not self._texts:
+            return
+        asking = self._asking
+        total = sum(weight * asking.rarity_of(each) for each, weight in stems.items())
+        met: dict[int, float] = {}
+        for each, weight in stems.items():
+            value = weight * asking.rarity_of(each)
+            for number in asking.having.get(each, ()):
+                met[number] = met.get(number, 0.0) + value
+        scored = [(value / asking.norms[number], number, value / total) for number, value in met.items()]
+        for value, number, share in sorted(scored, key=lambda each: (-each[0], each[1])):
+            yield Asked(_mark(number), value, share)
 
     def shown(self, name: str, summary: str, server: str, others: Sequence[str]) -> list[Shown]:
         """Return the capabilities that a tool shows, with what shows them."""
@@ -151,10 +192,35 @@ class Capabilities:
         return _Index.of(chain.from_iterable(_entries(text, source) for source, text in self._texts), read_verbs(stem))
 
     @cached_property
-    def _worded(self) -> Sequence[Sequence[str]]:
-        """The distinct words of the ways of asking for each capability."""
+    def _asking(self) -> "_Asking":
         said = (chain.from_iterable(map(words, (each.name, *each.ways))) for each in self._index.every)
-        return [tuple(dict.fromkeys(word for word in each if word not in STOP_WORDS)) for each in said]
+        return _Asking([tuple(dict.fromkeys(word for word in each if word not in STOP_WORDS)) for each in said])
+
+
+class _Asking:
+    """The distinct words of the ways of asking for each capability, by its number, and the capabilities by stem.
+
+    Of two that have the same words of a request, the one with fewer others is meant: ``norms`` grow with the words.
+    """
+
+    def __init__(self, words: Sequence[Sequence[str]]) -> None:
+        self.words = words
+        stems = [frozenset(map(stem, each)) for each in words]
+        self.having: dict[str, list[int]] = {}
+        for number, each in enumerate(stems):
+            for one in each:
+                self.having.setdefault(one, []).append(number)
+        average = sum(map(len, stems)) / max(len(stems), 1)
+        self.norms = [sqrt((1 + len(each) / average) / 2) for each in stems]
+
+    def rarity_of(self, stem: str) -> float:
+        """Return the rarity weight (IDF) of a stem among capabilities."""
+        having = len(self.having.get(stem, ()))
+        return log(1 + (len(self.words) - having + 0.5) / (having + 0.5))
+
+
+def _mark(number: int) -> str:
+    return f"{APART}{APART}{number}"
 
 
 NO_CAPABILITIES = Capabilities()
@@ -173,7 +239,8 @@ class _Phrase(NamedTuple):
     """What a name or a summary says, as stems.
 
     ``heads`` are those that may be the object. ``leading`` is the verb that says what is done, if any; ``has_verb``:
-    one is there. ``of_many``: the object is a plural, or listed, or looked for.
+    one is there. ``of_many``: the object is a plural, or listed, or looked for. ``telling`` are those by which it may
+    be about something else.
     """
 
     stems: Sequence[str]
@@ -181,10 +248,11 @@ class _Phrase(NamedTuple):
     leading: str | None
     has_verb: bool
     of_many: bool
+    telling: AbstractSet[str]
 
 
 def _of_name(name: str, verbs: Verbs) -> _Phrase | None:
-    said = _as_one(name).split()
+    said = [word for word in _as_one(name).split() if word not in _CONJUNCTIONS]
     end = next((place for place, word in enumerate(said) if place and word in _CONNECTIVES | _MEANS), len(said))
     main = said[:end]
     if not main:
@@ -200,7 +268,11 @@ def _of_name(name: str, verbs: Verbs) -> _Phrase | None:
     elif is_verb[-1]:
         leading = phrase.stems[len(main) - 1]
     else:
-        leading = next((each for each, verb in zip(phrase.stems, is_verb, strict=False) if verb), None)
+        place = next((place for place, verb in enumerate(is_verb) if verb), None)
+        leading = None if place is None else phrase.stems[place]
+        if place is not None:
+            # What precedes the verb is a product or a part of it.
+            phrase = phrase._replace(telling=phrase.telling & {*phrase.stems[place:]})
     return phrase._replace(leading=None if leading in _WEAK_VERBS else leading)
 
 
@@ -233,8 +305,11 @@ def _of_summary(summary: str, verbs: Verbs) -> _Phrase | None:
 
 def _phrase(main: Sequence[str], rest: Sequence[str], is_verb: Sequence[bool]) -> _Phrase:
     stems = [*map(_stem, main)]
-    end = len(main)
-    while end > 1 and (main[end - 1] in _TAIL or main[end - 1].isdigit()):
+    # What follows the verb at once is the object, whatever it is: "delete collection".
+    first, end = is_verb.index(True) + 2 if any(is_verb) else 1, len(main)
+    while end > first and (main[end - 1] in _TAIL or main[end - 1].isdigit()):
+        if main[end - 1] == _LIST.strip() and is_verb[0] and main[0] not in _LISTED:
+            break
         end -= 1
     heads = {stems[end - 1], stems[-1]}
     if not is_verb[0] and (is_verb[end - 1] or end < len(main)):
@@ -242,7 +317,8 @@ def _phrase(main: Sequence[str], rest: Sequence[str], is_verb: Sequence[bool]) -
         heads.update(next(([stems[place]] for place in range(end - 1, -1, -1) if not is_verb[place]), ()))
     listing = main[:1] if is_verb[0] else main
     of_many = not _LISTING.isdisjoint(listing) or is_plural(main[end - 1])
-    return _Phrase([*stems, *map(_stem, rest)], heads, stems[0], any(is_verb), of_many)
+    every = [*stems, *map(_stem, rest)]
+    return _Phrase(every, heads, stems[0], any(is_verb), of_many, frozenset(every) - _OWNERS)
 
 
 def _as_one(text: str) -> str:
@@ -346,7 +422,7 @@ class _Index:
             said, padded = frozenset(phrase.stems), f" {' '.join(phrase.stems)} "
             for sign in chain.from_iterable(self.by_head.get(head, ()) for head in phrase.heads):
                 by = self._met(sign, phrase, said, padded, owned)
-                if by is not None and texts.allow(sign):
+                if by is not None and texts.allow(sign, by & phrase.heads):
                     met[sign.capability] = met.get(sign.capability, frozenset()) | by
         return {number: by for number, by in sorted(met.items()) if not any(by < other for other in met.values())}
 
@@ -367,7 +443,7 @@ class _Index:
         if sign.groups[-1].met(said, padded).isdisjoint(phrase.heads):
             return None
         # An object of another domain makes it another thing: a file of a pull request.
-        return None if (said & self.foreign[sign.section]) - covered - owned else covered
+        return None if (phrase.telling & self.foreign[sign.section]) - covered - owned else covered
 
 
 class _Texts:
@@ -376,12 +452,13 @@ class _Texts:
     def __init__(self, name: str, summary: str, others: Sequence[str]) -> None:
         self._name, self._summary, self._others = name, summary, others
 
-    def allow(self, sign: _Sign) -> bool:
+    def allow(self, sign: _Sign, named: AbstractSet[str]) -> bool:
+        """Return whether what a sign says of other words holds; the object itself, which is ``named``, is none."""
         if sign.without and sign.without & self._titled:
             return False
         if sign.nowhere and sign.nowhere & self._said:
             return False
-        return not sign.near or not sign.near.isdisjoint(self._said)
+        return not sign.near or not (sign.near - named).isdisjoint(self._said)
 
     @cached_property
     def _titled(self) -> AbstractSet[str]:
@@ -477,8 +554,6 @@ def _sign(text: str, entry: _Entry, number: int, verbs: Verbs) -> _Sign:
     for token in context.translate(_NO_PARENTHESES).split():
         stems = _group(token.removeprefix(_WITHOUT), entry, verbs).parts
         (nowhere if token.startswith(_WITHOUT) else near).update(stems)
-    # The sign's own words are there anyway.
-    near -= {*chain.from_iterable(group.parts for group in (*groups, *beyond))}
     name = entry.capability.name
     of_many = True if name.startswith(_LIST) else False if _SINGLE.match(name) else None
     return _Sign(
@@ -496,7 +571,7 @@ def _group(token: str, entry: _Entry, verbs: Verbs) -> _Group:
         else:
             said = words(_as_one(alternative.replace(_JOINED, " ")))
             # "text to speech" is read without its preposition.
-            parts = [_stem(word) for word in said if word not in _CONNECTIVES] or [*map(_stem, said)]
+            parts = [_stem(word) for word in said if word not in _CONNECTIVES | _CONJUNCTIONS] or [*map(_stem, said)]
             if not parts:
                 raise entry.error(f'"{token}" has an alternative without a word')
             if len(parts) == 1:

@@ -254,7 +254,8 @@ class Engine(Generic[T]):
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
 
     def _ranker(self, postings: Postings) -> Relevance:
-        return Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
+        verbs = self._verbs if self._kind.does else None
+        return Relevance(postings, stem, self._synonyms, verbs, self._kind.capabilities)
 
     def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
         """Open the postings of these documents, in memory or on disk; words of other documents do not count.

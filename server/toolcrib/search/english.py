@@ -32,9 +32,15 @@ _OWN_STEMS = {
 """Words that Porter's rules conflate with an unrelated one: ``news`` with ``new``, ``general`` with ``generate``."""
 
 
+APART = "‡"
+"""Begins a stem that is no word: no text that is split into words gives one."""
+
+
 @lru_cache(_MEMORY_MAX)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word: ``connections`` and ``connected`` both give ``connect``."""
+    if word.startswith(APART):
+        return word
     if len(word) < _SHORTEST:
         return word
     if word in _OWN_STEMS:

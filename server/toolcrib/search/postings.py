@@ -9,6 +9,7 @@ from itertools import chain, compress
 from threading import Lock
 from typing import Protocol
 
+from toolcrib.search.english import APART
 from toolcrib.search.query import NO_ACTIONS, Actions, SynonymGroup, Vocabulary
 
 LENGTH_MIN = 4
@@ -75,7 +76,7 @@ def nearest(word: str, words: Iterable[str]) -> list[str]:
 
 
 def _is_correctable(word: str) -> bool:
-    return LENGTH_MIN <= len(word) <= _LENGTH_MAX and not word.isdigit()
+    return LENGTH_MIN <= len(word) <= _LENGTH_MAX and not word.isdigit() and not word.startswith(APART)
 
 
 def _shortened(word: str) -> Iterator[str]:

@@ -294,6 +294,7 @@ class ExpandedQuery:
     """A query in the words of the documents: ``weights`` of the stems that match a word, and ``synonyms`` of its words.
 
     ``name_weights`` has both, for the words of a document's name. ``is_corrected``: some words were not spelled so.
+    ``said`` has the weights of the stems of the query itself.
     """
 
     concepts: Sequence[Concept]
@@ -301,6 +302,7 @@ class ExpandedQuery:
     synonyms: Sequence[SynonymGroup]
     name_weights: Mapping[str, float]
     is_corrected: bool
+    said: Mapping[str, float]
 
     @property
     def stems(self) -> Collection[str]:
@@ -361,7 +363,7 @@ class QueryExpansion:
         for stem, weight in (weights | unmatched).items():
             for other in self._synonyms.get(stem, ()):
                 name_weights.setdefault(other, _SYNONYM * weight)
-        return ExpandedQuery(concepts, weights, synonyms, name_weights, is_corrected=bool(misspelt))
+        return ExpandedQuery(concepts, weights, synonyms, name_weights, is_corrected=bool(misspelt), said=counted)
 
     def _matching(
         self, by_stem: Mapping[str, str], counted: Mapping[str, float], misspelt: Mapping[str, list[str]]

@@ -13,6 +13,7 @@ from operator import lt, mul
 from types import MappingProxyType
 
 from toolcrib.base.text import STOP_WORDS
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure
 from toolcrib.search.english import Synonyms
 from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields
@@ -293,6 +294,11 @@ it grows in proportion.
 _RARE_WORD = 1.17
 """The rarity of a word that occurs nowhere, relative to one that occurs in one of about a thousand documents."""
 
+_SERVES, _SHARE_POWER, _SERVED_MAX = 3.0, 3, 3
+"""Maximum gain for showing a capability that the query asks for; the power of its share of the query, which lets only
+those count that have most of it; and how many capabilities count (ADR 62).
+"""
+
 _WEIGHED_MIN = 100
 """Minimum number of documents, ranked by BM25 alone, that are reranked by coverage."""
 
@@ -313,9 +319,14 @@ class Relevance:
     """
 
     def __init__(
-        self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms, verbs: Verbs | None = None
+        self,
+        postings: Postings,
+        stem: Callable[[str], str],
+        synonyms: Synonyms,
+        verbs: Verbs | None = None,
+        capabilities: Capabilities = NO_CAPABILITIES,
     ) -> None:
-        self._postings, self._stem, self._verbs = postings, stem, verbs
+        self._postings, self._stem, self._verbs, self._capabilities = postings, stem, verbs, capabilities
         self._expansion = QueryExpansion(postings, stem, synonyms)
 
     def knows(self, word: str) -> bool:
@@ -406,7 +417,24 @@ class Relevance:
                 agreed[performed] = agreement(requested, performed)
             met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(expanded, number))
             weighed[number] = score * met * agreed[performed]
+        for number, degree in self._serving(expanded, weighed).items():
+            weighed[number] *= 1 + _SERVES * degree
         return _Weighed(weighed, coverage, len(expanded.concepts))
+
+    def _serving(self, expanded: ExpandedQuery, numbers: Mapping[int, float]) -> Mapping[int, float]:
+        """Return by document how surely it does what the query asks for in the ways of people, up to 1.
+
+        Of the capabilities that documents show, the best few count, by how much of the query their ways of asking have.
+        """
+        asked = (each for each in self._capabilities.asked(expanded.said) if each.mark in self._postings)
+        degrees: dict[int, float] = {}
+        most = 0.0
+        for each in islice(asked, _SERVED_MAX):
+            most = most or each.score
+            degree = each.score / most * each.share**_SHARE_POWER
+            for number in self._postings.having(each.mark, numbers):
+                degrees[number] = max(degree, degrees.get(number, 0.0))
+        return degrees
 
     def _requested(self, asked: Part) -> RequestedAction:
         """Return the action that a request of one part, or one part, asks for; of several parts each has its own."""
