@@ -13,6 +13,7 @@ from models import make_model, make_package
 
 from fakes.menu import tool
 from toolcrib.cli import main
+from toolcrib.search.static_model import ModelFiles, StaticModel, load_model
 from worlds import world
 
 Run = Callable[..., tuple[int, str, str]]
@@ -184,6 +185,29 @@ async def test_an_installed_model_needs_neither_a_config_nor_a_network(
         assert await client.found("gripe") == ["desk__create_issue"]
         answer = await client.ask("resources/read", {"uri": "toolcrib://status"})
         assert json.loads(answer["contents"][0]["text"])["semantic"] == {"state": "ready", "reason": None}
+
+
+@pytest.mark.anyio
+async def test_a_reload_keeps_the_model_unless_it_names_another(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loaded: list[str] = []
+
+    def load(files: ModelFiles) -> StaticModel:
+        loaded.append(files.label)
+        return load_model(files)
+
+    monkeypatch.setattr("toolcrib.gateway.offline.load_model", load)
+    section = {"skills": {"skill_packs": [], "skill_dirs": []}}
+    async with world(tmp_path, {"desk": [tool("create_issue", "Opens an issue.")]}, section) as w, w.client() as client:
+        assert await client.found("gripe") == ["desk__create_issue"]
+        assert not (await w.reload({**section, "policy": {"deny": ["*drop*"]}})).failure
+        assert await client.found("gripe") == ["desk__create_issue"]
+        assert loaded == ["wordllama 0.4.0"]
+        own = make_model(tmp_path / "mine")
+        assert not (await w.reload({**section, "tool_search": {"semantic": {"path": str(own)}}})).failure
+        assert await client.found("gripe") == ["desk__create_issue"]
+        assert loaded == ["wordllama 0.4.0", str(own)]
 
 
 @pytest.mark.anyio

@@ -258,7 +258,10 @@ class Gateway:
         runtime, fleet, section = self.runtime, self.fleet, settings.toolcrib
         deadline = anyio.current_time() + section.limits.first_index_wait_s
         async with AsyncExitStack() as stack:
-            opening = partial(open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows)
+            before = self._reports.replaced.offline if self._reports.replaced else None
+            opening = partial(
+                open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows, before=before
+            )
             offline = await stack.enter_async_context(_opened(opening))
             tools = ToolUseCases(offline, fleet, LongResults(settings, self._pages), deadline)
             await stack.enter_async_context(_following(offline, fleet))
@@ -317,6 +320,11 @@ class _ServerReports:
         self._suspended_calls = SuspendedCalls(settings.toolcrib.limits)
         self.changed = ChangeSignal()
         self._is_begun, self._unreported = False, list[str]()
+
+    @property
+    def replaced(self) -> Generation | None:
+        """The generation in use, which the next one replaces; None if there is none yet."""
+        return self.generation if self._is_begun else None
 
     def use(self, generation: Generation) -> None:
         """Report to another generation from now on."""

@@ -71,10 +71,12 @@ def open_offline(
     state: State | None = None,
     events: EventLog | None = None,
     keep_rows: bool = False,
+    before: Offline | None = None,
 ) -> Generator[Offline]:
     """Open everything known of a config's servers, with the last known catalog loaded. Blocks.
 
-    ``state`` and ``events`` are used if they are open already. ``keep_rows``: no server is listed anew, or another
+    ``state`` and ``events`` are used if they are open already, and so is the model of the config ``before`` if it is
+    the same. ``keep_rows``: no server is listed anew, or another
     config is in use meanwhile, so no indexed row is deleted: another process may be finding tools by it.
 
     Raises:
@@ -109,7 +111,8 @@ def open_offline(
         index, offer_index = ToolIndex(store, shipped(settings.capabilities)), OfferIndex(store)
         policy = policy_of(section.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, runtime.clock)
-        model = semantic_model(settings)
+        has_same_model = before is not None and _model_settings(before.settings) == _model_settings(settings)
+        model = before.model if before and has_same_model else semantic_model(settings)
         search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
         embed = search.semantic.fill if search.semantic else None
         indexer = Indexer(settings, policy, index, runtime.lasting_clock, checker.fits, embed)
@@ -216,6 +219,12 @@ def semantic_model(settings: Settings) -> SharedModel | None:
         return load_model(find())
 
     return SharedModel(load, find, optional=section.enabled == "auto")
+
+
+def _model_settings(settings: Settings) -> tuple[object, ...]:
+    """Return what decides which model is used."""
+    section = settings.toolcrib.tool_search.semantic
+    return section.enabled, section.path, section.model, settings.place.cache_home
 
 
 def search_settings(
