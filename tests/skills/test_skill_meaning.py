@@ -63,8 +63,8 @@ def test_a_name_still_comes_first(path: Path, model: Path):
         assert found(skills, "bug") == ["bug", "track-issues"]
 
 
-def test_vectors_are_kept_until_the_text_has_changed(path: Path, model: Path):
-    encoded: list[str] = []
+def counting(model: Path, encoded: list[str]) -> Callable[[], Any]:
+    """Return what loads a model that notes the texts that it encodes."""
 
     def load() -> Any:
         inner = load_model(model)
@@ -78,6 +78,25 @@ def test_vectors_are_kept_until_the_text_has_changed(path: Path, model: Path):
 
         return Counting()
 
+    return load
+
+
+def test_copies_of_a_text_are_encoded_once(path: Path, model: Path):
+    encoded: list[str] = []
+    with Store(path, SKILLS_SCHEMA) as store:
+        index = SkillIndex(store)
+        skills = Skills(store, index, SkillSearcher(index, SearchSettings()))
+        semantic = Semantic(SharedModel(counting(model, encoded)), VectorCache(store, SKILL_TEXTS), 0.6)
+        for root in ("r", "other"):
+            skills.have(*SKILLS, root=root)
+            semantic.fill(root)
+        assert (index.count("r"), index.count("other")) == (len(SKILLS), len(SKILLS))
+    assert len(encoded) == len(SKILLS) + len(["tool"])
+
+
+def test_vectors_are_kept_until_the_text_has_changed(path: Path, model: Path):
+    encoded: list[str] = []
+    load = counting(model, encoded)
     for _ in range(2):
         with opened(path, load) as skills:
             found(skills, "bug")
