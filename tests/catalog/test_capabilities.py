@@ -33,18 +33,31 @@ def test_a_tool_is_found_by_a_way_of_asking_that_no_text_of_it_has(world: World)
     assert world.names(PLAIN) == ["shop__create_refund"]
 
 
-def test_of_two_tools_with_the_words_the_one_that_shows_what_is_asked_for_is_first(path):
+@pytest.mark.parametrize("most", [100, 0], ids=["in memory", "on disk"])
+def test_of_two_tools_with_the_words_the_one_that_shows_what_is_asked_for_is_first(path, most: int):
     text = "[own]\nrefund a payment: CREATE refund\n  make the buyer whole\n"
     lists = listing(
         "shop",
         record("shop", "create_refund", "Create a refund for a charge."),
         record("shop", "list_buyers", "List each buyer, and make the list whole."),
     )
-    with opened(path, capabilities=Capabilities([("own.txt", text)])) as world:
+    with opened(path, capabilities=Capabilities([("own.txt", text)]), ranked_in_memory=most) as world:
         world.listed(lists)
         assert world.names("make the buyer whole")[0] == "shop__create_refund"
-    with opened(path) as world:
+    with opened(path, ranked_in_memory=most) as world:
         assert world.names("make the buyer whole")[0] == "shop__list_buyers"
+
+
+def test_a_mark_of_a_capability_finds_nothing_when_it_is_asked_for(world: World):
+    world.listed(SHOP)
+    mark = KNOWN.ways("create refund", "", "", ()).split()[-1]
+    assert world.names(mark) == []
+
+
+def test_showing_what_is_asked_for_makes_no_answer_sure(world: World):
+    """It changes the order; how sure an answer is stays a matter of words."""
+    world.listed(SHOP)
+    assert world.search("cough it").confidence != "high"
 
 
 def test_without_the_dictionary_nothing_is_found(path):

@@ -6,13 +6,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from heapq import heapify, heappop
 from importlib.resources import files
 from itertools import chain, takewhile
-from math import log, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from toolcrib.base.text import STOP_WORDS, words
 from toolcrib.search.english import APART, stem
+from toolcrib.search.postings import rarity
 from toolcrib.search.query import Verbs, is_plural, read_verbs
 
 _PACKAGE, _FILE = "toolcrib.search", "capabilities.txt"
@@ -162,15 +164,20 @@ class Capabilities:
         if not self._texts:
             return
         asking = self._asking
-        total = sum(weight * asking.rarity_of(each) for each, weight in stems.items())
+        total = 0.0
         met: dict[int, float] = {}
         for each, weight in stems.items():
-            value = weight * asking.rarity_of(each)
-            for number in asking.having.get(each, ()):
+            having = asking.having.get(each, ())
+            value = weight * rarity(len(having), len(asking.words))
+            total += value
+            for number in having:
                 met[number] = met.get(number, 0.0) + value
-        scored = [(value / asking.norms[number], number, value / total) for number, value in met.items()]
-        for value, number, share in sorted(scored, key=lambda each: (-each[0], each[1])):
-            yield Asked(_mark(number), value, share)
+        # The best few are looked at, so a heap is cheaper than sorting all.
+        scored = [(-value / asking.norms[number], number) for number, value in met.items()]
+        heapify(scored)
+        while scored:
+            value, number = heappop(scored)
+            yield Asked(_mark(number), -value, met[number] / total)
 
     def shown(self, name: str, summary: str, server: str, others: Sequence[str]) -> list[Shown]:
         """Return the capabilities that a tool shows, with what shows them."""
@@ -212,11 +219,6 @@ class _Asking:
                 self.having.setdefault(one, []).append(number)
         average = sum(map(len, stems)) / max(len(stems), 1)
         self.norms = [sqrt((1 + len(each) / average) / 2) for each in stems]
-
-    def rarity_of(self, stem: str) -> float:
-        """Return the rarity weight (IDF) of a stem among capabilities."""
-        having = len(self.having.get(stem, ()))
-        return log(1 + (len(self.words) - having + 0.5) / (having + 0.5))
 
 
 def _mark(number: int) -> str:

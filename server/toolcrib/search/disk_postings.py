@@ -13,9 +13,9 @@ from typing import Protocol
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StoreError
 from toolcrib.search.documents import CACHED_MAX
-from toolcrib.search.postings import COMMON_MIN, Does, NumberSet, around, is_one_edit, nearest
+from toolcrib.search.postings import COMMON_MIN, Does, NumberSet, around, is_one_edit, nearest, rarity
 from toolcrib.search.query import BESIDE, NO_ACTIONS, Actions, SynonymGroup
-from toolcrib.search.ranking import Field, gains, leading, rarity, share
+from toolcrib.search.ranking import Field, gains, leading, share
 from toolcrib.storage.stems import BATCH, IN_NAME, Document, StemReader, Stems, StemTables, Tally, Word
 
 _REMEMBERED_MAX = 10_000

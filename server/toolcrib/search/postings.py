@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
+from math import log
 from threading import Lock
 from typing import Protocol
 
@@ -100,6 +101,12 @@ def is_one_edit(one: str, other: str) -> bool:
         or one[1:] == other
         or (one[:2] == other[1::-1] and one[2:] == other[2:])
     )
+
+
+def rarity(having: int, size: int) -> float:
+    """Return the rarity weight (IDF) of a word that ``having`` of ``size`` documents contain."""
+    # Adding 1 keeps it non-negative; the classic form is negative for words that most documents contain.
+    return log(1 + (size - having + 0.5) / (having + 0.5))
 
 
 _DENSE = 4

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 from itertools import chain, compress, islice
-from math import log
 from operator import lt, mul
 from types import MappingProxyType
 
@@ -16,7 +15,7 @@ from toolcrib.base.text import STOP_WORDS
 from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure
 from toolcrib.search.english import Synonyms
-from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields
+from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields, rarity
 from toolcrib.search.query import (
     BESIDE,
     NO_REQUESTED_ACTION,
@@ -263,12 +262,6 @@ def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
     return best
 
 
-def rarity(having: int, size: int) -> float:
-    """Return the rarity weight (IDF) of a word that ``having`` of ``size`` documents contain."""
-    # Adding 1 keeps it non-negative; the classic form is negative for words that most documents contain.
-    return log(1 + (size - having + 0.5) / (having + 0.5))
-
-
 def gains(frequencies: "array[float]", rare: float) -> "array[float]":
     """Return what a term of rarity ``rare`` adds to the score of each document, by its weighted frequency there."""
     most = rare * (_K1 + 1)
@@ -348,7 +341,7 @@ class Relevance:
     def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
         query = parted(query, self._verbs) if self._verbs else query
         expanded = self._expansion.expand(query.terms)
-        whole = self._weighed(self._requested(query), expanded, among, count)
+        whole = self._serving(self._weighed(self._requested(query), expanded, among, count), expanded)
         if not whole.relevances:
             return Ranked()
         relevances, parts = whole.relevances, list[_Weighed]()
@@ -394,7 +387,7 @@ class Relevance:
 
     def _level(self, weighed: "_Weighed", number: int) -> float:
         """Return the relevance of a document, relative to a word that only one document contains."""
-        relevance = weighed.relevances[number]
+        relevance = weighed.relevances[number] / weighed.raised.get(number, 1.0)
         rare = self._reference_rarity(weighed.coverage.get(number, 0.0))
         return relevance / (relevance + _HALF_LEVEL * rare * max(1.0, weighed.words / _LONG_QUERY))
 
@@ -406,7 +399,7 @@ class Relevance:
         # More than requested: coverage may raise one from further down, and the limit must not change any score.
         best = leading(scores, max(count, _WEIGHED_MIN))
         if not best:
-            return _Weighed({}, {}, len(expanded.concepts))
+            return _Weighed({}, {}, len(expanded.concepts), {})
         coverage = self._coverage(expanded, best)
         # Hundreds of documents have a few distinct actions between them.
         agreed: dict[Actions, float] = {}
@@ -417,24 +410,23 @@ class Relevance:
                 agreed[performed] = agreement(requested, performed)
             met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(expanded, number))
             weighed[number] = score * met * agreed[performed]
-        for number, degree in self._serving(expanded, weighed).items():
-            weighed[number] *= 1 + _SERVES * degree
-        return _Weighed(weighed, coverage, len(expanded.concepts))
+        return _Weighed(weighed, coverage, len(expanded.concepts), {})
 
-    def _serving(self, expanded: ExpandedQuery, numbers: Mapping[int, float]) -> Mapping[int, float]:
-        """Return by document how surely it does what the query asks for in the ways of people, up to 1.
+    def _serving(self, weighed: "_Weighed", expanded: ExpandedQuery) -> "_Weighed":
+        """Raise the documents that show what the query asks for in the ways of people.
 
         Of the capabilities that documents show, the best few count, by how much of the query their ways of asking have.
         """
         asked = (each for each in self._capabilities.asked(expanded.said) if each.mark in self._postings)
-        degrees: dict[int, float] = {}
+        raised: dict[int, float] = {}
         most = 0.0
         for each in islice(asked, _SERVED_MAX):
             most = most or each.score
-            degree = each.score / most * each.share**_SHARE_POWER
-            for number in self._postings.having(each.mark, numbers):
-                degrees[number] = max(degree, degrees.get(number, 0.0))
-        return degrees
+            gain = 1 + _SERVES * each.score / most * each.share**_SHARE_POWER
+            for number in self._postings.having(each.mark, weighed.relevances):
+                raised[number] = max(gain, raised.get(number, 0.0))
+        relevances = {number: value * raised.get(number, 1.0) for number, value in weighed.relevances.items()}
+        return replace(weighed, relevances=relevances, raised=raised) if raised else weighed
 
     def _requested(self, asked: Part) -> RequestedAction:
         """Return the action that a request of one part, or one part, asks for; of several parts each has its own."""
@@ -487,11 +479,15 @@ class Relevance:
 
 @dataclass(frozen=True, slots=True)
 class _Weighed:
-    """The relevance of the best documents for a request of this many ``words``, and how much of it each contains."""
+    """The relevance of the best documents for a request of this many ``words``, and how much of it each contains.
+
+    ``raised`` has the factors in relevances for showing a capability, which are no evidence by words.
+    """
 
     relevances: Mapping[int, float]
     coverage: Mapping[int, float]
     words: int
+    raised: Mapping[int, float]
 
     @property
     def first(self) -> int | None:
