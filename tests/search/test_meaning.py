@@ -152,6 +152,12 @@ class TestSureness:
         found = dict(Room(alpha=0.6).fused("wood", (2, 8.0), evidence=evidence).matches)
         assert found == pytest.approx({0: 8 * weight, 2: 8 * (1 - weight)})
 
+    @pytest.mark.parametrize("served", [0.0, 0.25, 1.0])
+    def test_it_is_less_where_the_first_match_does_what_people_ask_for_so(self, served: float):
+        weight = 0.4 * (1 - served**0.5)
+        found = dict(Room(alpha=0.4).fused("wood", (2, 8.0), evidence=Evidence(0, 0, 0, 0, served=served)).matches)
+        assert found == pytest.approx({2: 8 * (1 - weight), **({0: 8 * weight} if weight else {})})
+
     def test_a_first_match_that_words_are_sure_of_stays_first(self):
         sure = Evidence(0.8, 0.9, 0.4, 1)
         assert is_sure(sure)

@@ -57,7 +57,12 @@ class Evidence:
     largest unweighted share of the query's words that any of the matches contains. ``length``: how many words of the
     query count; of a long query even the right match contains a smaller share. ``as_said``: whether it would be as good
     without words that were taken for others of nearly the same spelling and those of its examples, or is not good
-    enough anyway.
+    enough anyway. ``served``: how surely it shows a capability that the query asks for (ADR 62), which leaves less to
+    meaning and is no evidence itself.
+
+    Search by meaning adds ``lead``: by how much the cosine similarity of the first match exceeds that of any other,
+    below 0 if another is nearer; ``is_agreed``: words alone have the same first match, which their evidence is about;
+    and ``near``, where words find nothing: that similarity itself.
     """
 
     level: float
@@ -66,6 +71,7 @@ class Evidence:
     words: float
     length: int = 1
     as_said: bool = True
+    served: float = 0.0
     lead: float = 0.0
     is_agreed: bool = True
     near: float | None = None

@@ -362,6 +362,7 @@ class Relevance:
             gap=(highest - second) / highest,
             words=self._most_words(expanded, dict(matches)),
             length=sum(not each.is_framing for each in expanded.concepts) or len(expanded.concepts),
+            served=(whole.raised.get(first, 1.0) - 1) / _SERVES,
         )
         if is_sure(evidence) and (expanded.is_corrected or self._postings.only_aside(expanded.stems, first)):
             # A name that no document has may be one letter from a common word, or a value in an example: that must not

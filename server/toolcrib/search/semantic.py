@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib import import_module
+from math import sqrt
 from threading import Lock
 from typing import Any, Literal, Protocol
 
@@ -320,12 +321,18 @@ class Semantic:
             return ranked
         lexical = dict(ranked.matches)
         nearness = {number: float(cosines[number]) for number in {*_nearest(cosines, numbers), *lexical}}
-        relevances = fuse(lexical, nearness, min(_MOST, self._alpha * (1 - ranked.evidence.strength)))
+        relevances = fuse(lexical, nearness, self._weight(ranked.evidence))
         if is_sure(ranked.evidence):
             first = ranked.matches[0][0]
             relevances[first] = max(relevances[first], _AHEAD * max(relevances.values()))
         matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
         return Ranked(matches, _evidence(ranked, matches[0][0], nearness)) if matches else ranked
+
+    def _weight(self, by_words: Evidence) -> float:
+        """Return the weight of meaning, given the evidence for the first match by words."""
+        unsure = self._alpha * (1 - by_words.strength)
+        # Vectors do not know the ways in which people ask: even a small share of a request is worth more than they are.
+        return min(_MOST, unsure) * (1 - sqrt(min(by_words.served, 1.0)))
 
     def _cosines(self, query: str, documents: Documents) -> Any:
         """Return the cosine similarity of each document to a query; None if it cannot be computed."""
