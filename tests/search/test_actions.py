@@ -40,6 +40,7 @@ def done(verbs: Verbs, name: str, summary: str = "", server: str = "") -> set[st
         ("log 3 hours on the task", "create"),
         ("merge the pull request", "merge"),
         ("order a pizza", "book"),
+        ("new branch", "create"),
         ("follow the logs of a pod", "watch"),
     ],
 )
@@ -80,6 +81,8 @@ def test_a_question_only_wants_to_know(verbs: Verbs, question: str):
         "settings of the account",
         "updates from the team",
         "time in Rome",
+        "new papers about graphs",
+        "the positions I hold",
     ],
 )
 def test_words_without_a_verb_that_name_what_is_there_only_want_to_know(verbs: Verbs, request_: str):

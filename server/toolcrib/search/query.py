@@ -453,7 +453,7 @@ def agent_noun_stems(stem: str) -> list[str]:
 _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
 _COMMENT, _BAR, _JOINT = "#", "|", "_"
 
-_KINDRED, _OTHER, _WORKED, _CROSSED, _ANSWERED = 0.9, 0.92, 0.8, 0.5, 0.6
+_KINDRED, _OTHER, _WORKED, _CROSSED, _ANSWERED = 0.9, 0.92, 0.7, 0.5, 0.6
 """Factors on the relevance of a tool whose action differs from the requested one: both list or search; both only read,
 or both write; the tool only works on what it is given, and the request is a question; one reads and the other writes;
 the tool writes and the request is a question (ADR 42).
@@ -479,6 +479,7 @@ _ASKS_NOTHING = frozenset(("it", "there"))
 
 _AMOUNTS, _STATES = frozenset(("many", "much")), frozenset("are big did does far is long often old was".split())
 _SPEAKERS = frozenset(("i", "we", "they", "you"))
+_BEHIND_THINGS = PREPOSITIONS | _SPEAKERS
 _SEEKING = frozenset(("look", "looking", "search", "searching"))
 _BEING = frozenset(("am", "m", "re"))
 _ALL = frozenset(("all", "every", "each"))
@@ -683,8 +684,13 @@ class Verbs:
         if is_plural(word):  # a request is an imperative
             return True
         if word in self._table.states:
-            return any(map(is_plural, _object(rest)))
+            return self._is_state([word, *_object(rest)])
         return self._stem(word) in self._table.either and any(map(self._is_report, _object(rest)[-1:]))
+
+    def _is_state(self, named: Sequence[str]) -> bool:
+        """Return whether words begin with an adjective of what exists: "new files", while "new branch" asks for one."""
+        is_verb = self._stem(named[0]) in self._table.plain
+        return named[0] in self._table.states and (not is_verb or any(map(is_plural, named[1:])))
 
     def _is_thing(self, said: Sequence[str], place: int) -> bool:
         return tuple(map(self._stem, said[place : place + 2])) in self._table.things
@@ -711,12 +717,12 @@ class Verbs:
             return False
         if self._is_report(named[-1]):
             return True
-        if len(named) > 1 and (named[0] in self._table.states or _is_undone(named[0])):
+        if len(named) > 1 and (self._is_state(named) or _is_undone(named[0])):
             return True
-        # A plural with more behind it is of something: "comments on an issue", "pods running on a node".
+        # A plural with more behind it is there: "comments on an issue", "pods running on a node", "files I changed".
         behind = (said[place + 1] if place + 1 < len(said) else "" for place in range(len(named)))
         return any(
-            is_plural(word) and (after in PREPOSITIONS or after.endswith(_PARTICIPLES))
+            is_plural(word) and (after in _BEHIND_THINGS or after.endswith(_PARTICIPLES))
             for word, after in zip(named, behind, strict=True)
         )
 
