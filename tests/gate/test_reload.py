@@ -187,6 +187,20 @@ async def test_the_words_of_tools_that_stay_are_not_read_again_for_a_search(tmp_
     assert len(read) == 4
 
 
+async def test_a_changed_file_of_capabilities_holds_without_another_start_of_a_server(tmp_path):
+    own, words = tmp_path / "own.txt", "porridge spoons"
+    section = {"tool_search": {"capabilities": [str(own)]}}
+    own.write_text("ask bears: ask bear\n  something else\n", encoding="utf-8")
+    den = MemoryServer([tool("ask_bears"), tool("sleep")])
+    async with world(tmp_path, {"den": den}, section) as w, w.client() as client:
+        assert await client.found(words) == []
+        before = den.starts
+        own.write_text(f"ask bears: ask bear\n  {words}\n", encoding="utf-8")
+        assert not (await w.reload(section)).failure
+        assert await client.found(words) == ["den__ask_bears"]
+        assert den.starts == before
+
+
 async def test_what_was_denied_is_found_once_it_is_not(tmp_path):
     async with world(tmp_path, {"db": [tool("drop_all"), tool("ask")]}, DENIED) as w, w.client() as client:
         await w.reload()
