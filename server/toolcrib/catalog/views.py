@@ -36,7 +36,7 @@ FIELDS = (
     Field(0.7, 0.3),  # server
     Field(0.7, 0.3),  # tags
     Field(0.5, 0.3),  # ways of asking
-    Field(0.48, 0.3, aside=True),  # examples in descriptions of parameters
+    Field(0.48, 0.2, aside=True),  # examples in descriptions of parameters
 )
 """The weight of each full-text column of a tool, and of the ways of asking for what it does (ADR 62).
 
