@@ -252,7 +252,7 @@ class TestFewTools:
     def test_the_one_that_fits_is_certain(self, tools, query, first, said):
         assert said(tools, query) == ("high", None, first)
 
-    @pytest.mark.parametrize(("tools", "query"), [(GIT, "git"), (CLOCK, "time"), (GIT, "show changes")])
+    @pytest.mark.parametrize(("tools", "query"), [(GIT, "git"), (CLOCK, "timezone"), (GIT, "show changes")])
     def test_where_several_fit_it_says_so(self, tools, query, said):
         confidence, note, _ = said(tools, query)
         assert confidence == "low"

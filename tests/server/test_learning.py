@@ -37,7 +37,7 @@ def kept(w: World) -> dict[str, Any]:
     return dict(w.gateway.generation.offline.learning._kept.all())
 
 
-async def teach(client: Client, query: str = "arrange a standup", name: str = EVENT) -> None:
+async def teach(client: Client, query: str = "chair a standup", name: str = EVENT) -> None:
     await client.search(query)
     assert not (await client.call(name)).get("isError")
 
@@ -83,11 +83,11 @@ async def test_nothing_is_learnt_or_counts_unless_the_config_says_so(tmp_path):
 
 async def test_only_the_first_call_that_did_soon_after_a_search_teaches(tmp_path):
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
-        await client.search("arrange a standup")
+        await client.search("chair a standup")
         w.clock.now += 301
         await client.call(EVENT)
         assert await client.found("standup") == [], "too late"
-        await client.search("arrange a standup")
+        await client.search("chair a standup")
         await client.call(ISSUE)
         await client.call(EVENT)
         assert await client.found("standup") == [ISSUE], "the first call settles it"
@@ -137,7 +137,7 @@ async def test_a_call_that_fails_or_is_refused_teaches_nothing_and_the_next_one_
     known_servers = servers()
     known_servers["issues"].answers["create_issue"] = text("no", isError=True)
     async with world(tmp_path, known_servers, LEARN) as w, w.client() as client:
-        await client.search("arrange a standup")
+        await client.search("chair a standup")
         assert (await client.call(ISSUE))["isError"]
         await client.tried("calendar__no_such_tool")
         await client.tool_call(EVENT, "not an object")
@@ -149,13 +149,13 @@ async def test_a_call_that_fails_or_is_refused_teaches_nothing_and_the_next_one_
 
 
 async def test_patterns_names_several_requests_and_long_ones_teach_nothing(tmp_path):
-    long = "arrange standup with plumbers electricians painters carpenters masons roofers glaziers tilers"
+    long = "chair standup with plumbers electricians painters carpenters masons roofers glaziers tilers"
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
         for query, kind in [
             ("standup", "regex"),
             ("standup", "exact"),
             ("issues__create_issue", "fts"),
-            ("arrange a standup\nplan a retro", "fts"),
+            ("chair a standup\nplan a retro", "fts"),
             (long, "fts"),
         ]:
             await client.search(query, search_type=kind)
@@ -166,7 +166,7 @@ async def test_patterns_names_several_requests_and_long_ones_teach_nothing(tmp_p
 
 async def test_what_one_caller_teaches_changes_no_byte_of_what_others_get(tmp_path):
     async with world(tmp_path, servers(), LEARN) as w, w.client(caller=ANN) as ann, w.client(caller=BOB) as bob:
-        queries = ("standup", "arrange a standup", "open an issue")
+        queries = ("standup", "chair a standup", "open an issue")
         before = [await bob.search(query) for query in queries]
         for query in queries:
             await teach(ann, query)

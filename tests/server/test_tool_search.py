@@ -639,7 +639,7 @@ async def test_a_hit_tells_of_a_failed_server_and_nothing_of_a_sleeping_one(tmp_
     async with world(tmp_path, {"github": server, "files": FILES}) as w, w.client() as client:
         server.start_error = OSError("gone")
         await client.call("github__create_issue")
-        answer = await client.search("list", limit=10)
+        answer = await client.search("list", limit=2)
     assert {hit["name"]: hit.get("status") for hit in answer["tools"]} == {
         "github__list_issues": "failed",
         "files__list_files": None,
