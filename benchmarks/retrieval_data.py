@@ -21,6 +21,8 @@ Half = Literal["tune", "test", "all"]
 UNANSWERABLE = Path(__file__).resolve().parent / "queries" / "unanswerable.json"
 PLAIN = Path(__file__).resolve().parent / "queries" / "plain_requests.json"
 """Requests in a person's plain words, over the recorded servers; the README beside tells how they were written."""
+HELD_OUT = PLAIN.with_name("plain_requests_held_out.json")
+"""As many others, by which nothing was chosen."""
 QUERIES_FILE = "queries.jsonl"
 OWN = Path(__file__).resolve().parents[1] / "tests" / "retrieval"
 """The set that is kept with the tests; its README tells what it is."""

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 import catalog
-from retrieval_data import PLAIN, over_recorded
+from retrieval_data import HELD_OUT, PLAIN, over_recorded
 
 MOST_WORDS, FEWEST_WORDS, MOST_RIGHT, MOST_PER_SERVER = 16, 4, 6, 12
-REQUESTS = json.loads(PLAIN.read_text(encoding="utf-8"))
+HALVES = (PLAIN, HELD_OUT)
+REQUESTS = [each for half in HALVES for each in json.loads(half.read_text(encoding="utf-8"))]
 
 
 def test_each_plain_request_is_short_asked_once_and_has_a_right_answer():
     texts = [each["text"].casefold().strip() for each in REQUESTS]
-    assert len(texts) == len(set(texts)) >= 100
+    assert len(texts) == len(set(texts)) == 200
     assert all(FEWEST_WORDS <= len(text.split()) <= MOST_WORDS for text in texts)
     assert all(each.keys() <= {"text", "right", "needs"} for each in REQUESTS)
     assert all(1 <= len(each["right"]) == len(set(each["right"])) <= MOST_RIGHT for each in REQUESTS)
@@ -25,9 +26,10 @@ def test_no_server_has_more_than_its_share_of_the_plain_requests():
     assert max(meant.count(server) for server in meant) <= MOST_PER_SERVER
 
 
+@pytest.mark.parametrize("half", HALVES, ids=lambda half: half.stem)
 @pytest.mark.skipif(not catalog.CATALOG.is_dir(), reason="the recorded servers do not lie beside the repository")
-def test_the_right_answers_of_the_plain_requests_are_tools_of_the_recorded_servers():
-    dataset = over_recorded(PLAIN, catalog.CATALOG, catalog.server_key)
+def test_the_right_answers_of_the_plain_requests_are_tools_of_the_recorded_servers(half: Path):
+    dataset = over_recorded(half, catalog.CATALOG, catalog.server_key)
     known = {document.id for document in dataset.documents}
     assert len(known) == len(dataset.documents)
     assert {one for query in dataset.queries for one in query.gold} <= known
