@@ -38,7 +38,8 @@ ROOT = Path(toolcrib.__file__).resolve().parents[2]
 MODULES_MOST = {
     "tools/list": Target(15),
     "tools/call": Target(22),
-    "tool_search": Target(25),
+    # As for skills, and two ideas that only tools have: capabilities (ADR 62) and requests that were written (ADR 61).
+    "tool_search": Target(27),
     "skill_search": Target(25),
     "skill_get": Target(25),
 }

@@ -167,10 +167,9 @@ class Capabilities:
         total = 0.0
         met: dict[int, float] = {}
         for each, weight in stems.items():
-            having = asking.having.get(each, ())
-            value = weight * rarity(len(having), len(asking.words))
+            value = weight * asking.rarities.get(each, asking.rarity_max)
             total += value
-            for number in having:
+            for number in asking.having.get(each, ()):
                 met[number] = met.get(number, 0.0) + value
         # The best few are looked at, so a heap is cheaper than sorting all.
         scored = [(-value / asking.norms[number], number) for number, value in met.items()]
@@ -208,6 +207,7 @@ class _Asking:
     """The distinct words of the ways of asking for each capability, by its number, and the capabilities by stem.
 
     Of two that have the same words of a request, the one with fewer others is meant: ``norms`` grow with the words.
+    ``rarities`` are those of the stems among capabilities; a stem that none has is of ``rarity_max``.
     """
 
     def __init__(self, words: Sequence[Sequence[str]]) -> None:
@@ -217,6 +217,8 @@ class _Asking:
         for number, each in enumerate(stems):
             for one in each:
                 self.having.setdefault(one, []).append(number)
+        self.rarities = {each: rarity(len(numbers), len(words)) for each, numbers in self.having.items()}
+        self.rarity_max = rarity(0, len(words))
         average = sum(map(len, stems)) / max(len(stems), 1)
         self.norms = [sqrt((1 + len(each) / average) / 2) for each in stems]
 

@@ -10,7 +10,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
 from toolcrib.base.patterns import PATTERN_MAX, Pattern, PatternError, compile_pattern
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
+from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.confidence import Confidence, Evidence, word_for
 from toolcrib.search.postings import Does, Postings, Text, Version, Worded
 from toolcrib.search.query import Actions, Verbs
@@ -365,7 +365,7 @@ class Kind:
     ``fields`` are its text fields. ``does`` derives a document's actions from its words, if they tell. If the strength
     of the first match is below ``unlikely``, no match is likely. ``plain_beginnings``: name prefixes rank before other
     text matches even if the query may be an ordinary word. ``capabilities`` are those whose ways of asking are among
-    the words of documents.
+    the words of documents, if any are.
     """
 
     noun: str
@@ -373,4 +373,4 @@ class Kind:
     plain_beginnings: bool = False
     unlikely: float = 0.0
     does: Callable[[Verbs, Sequence[Text]], Actions] | None = None
-    capabilities: Capabilities = NO_CAPABILITIES
+    capabilities: Capabilities | None = None

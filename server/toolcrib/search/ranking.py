@@ -12,7 +12,7 @@ from operator import lt, mul
 from types import MappingProxyType
 
 from toolcrib.base.text import STOP_WORDS
-from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
+from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure
 from toolcrib.search.english import Synonyms
 from toolcrib.search.postings import Inverted, Lexicon, Posting, Postings, in_fields, rarity
@@ -317,7 +317,7 @@ class Relevance:
         stem: Callable[[str], str],
         synonyms: Synonyms,
         verbs: Verbs | None = None,
-        capabilities: Capabilities = NO_CAPABILITIES,
+        capabilities: Capabilities | None = None,
     ) -> None:
         self._postings, self._stem, self._verbs, self._capabilities = postings, stem, verbs, capabilities
         self._expansion = QueryExpansion(postings, stem, synonyms)
@@ -418,6 +418,8 @@ class Relevance:
 
         Of the capabilities that documents show, the best few count, by how much of the query their ways of asking have.
         """
+        if self._capabilities is None:
+            return weighed
         asked = (each for each in self._capabilities.asked(expanded.said) if each.mark in self._postings)
         raised: dict[int, float] = {}
         most = 0.0
