@@ -23,7 +23,7 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
+from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
@@ -40,7 +40,10 @@ LATE_S = 10
 """By how much a busy machine may miss a deadline; what a deadline ends would take longer."""
 
 
-MODERN_SESSION = Session("modern", Caller(), NoActivations(), growing=False, is_modern=True)
+def session_of(*capabilities: str, is_modern: bool = False) -> Session:
+    """Return the session of a client that can do this."""
+    caller, can_do = Caller(), {each: dict[str, Any]() for each in capabilities}
+    return Session("s", caller, NoActivations(), growing=False, is_modern=is_modern, capabilities=can_do)
 
 
 @dataclass
@@ -72,10 +75,6 @@ class Watched:
         latest = {key: status.state for key, status in self.states}
         self.starting_most = max(self.starting_most, list(latest.values()).count(State.STARTING))
 
-    def server(self, key: str) -> Downstream:
-        """Return a server on the connection of the session."""
-        return self.fleet.resolve(key, self.session)
-
     def states_of(self, key: str = "fake") -> list[str]:
         """Return the states that a server went through."""
         return [status.state.value for one, status in self.states if one == key]
@@ -88,7 +87,7 @@ class Watched:
         self, key: str, name: str, arguments: JsonObject | None = None, on_progress: Progress | None = None
     ) -> JsonObject:
         """Call a tool, as the server lists it now, and return the raw result."""
-        await self.server(key).connection()
+        await self.fleet.resolve(key, self.session).connection()
         return await self.send(key, name, {"arguments": arguments or {}}, on_progress=on_progress)
 
     async def send(
@@ -101,7 +100,7 @@ class Watched:
         on_progress: Progress | None = None,
     ) -> JsonObject:
         """Send a call with further params, decided by the list as it is now unless a fingerprint is given."""
-        server = self.server(key)
+        server = self.fleet.resolve(key, self.session)
         decided_by = server.live.get(name, "") if fingerprint is None else fingerprint
         request = Request(self.session, on_progress=on_progress)
         with server.open_call(
@@ -131,7 +130,7 @@ class Watched:
 
     async def is_in(self, state: State, key: str = "fake") -> None:
         """Wait until a server is in a state."""
-        await until(lambda: self.server(key).status.state is state)
+        await until(lambda: self.fleet[key].status.state is state)
 
 
 async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:

@@ -5,7 +5,7 @@ import gzip
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import anyio
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 WAYS: list[Any] = [
     pytest.param({}, {"protocol": "legacy"}, "legacy", id="legacy"),
     pytest.param({"json_response": True}, {"protocol": "legacy"}, "legacy", id="legacy JSON"),
-    pytest.param({}, {"protocol": "modern"}, "modern", id="modern"),
-    pytest.param({"json_response": True}, {"protocol": "modern"}, "modern", id="modern JSON"),
+    pytest.param({}, {}, "modern", id="modern"),
+    pytest.param({"json_response": True}, {}, "modern", id="modern JSON"),
     # The SDK's own SSE server leaves streams open when it is stopped.
     pytest.param(
         {"sse": True},
-        {"sse": True, "protocol": "modern"},
+        {"sse": True},
         "modern",
         id="SSE",
         marks=pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
@@ -107,7 +107,7 @@ async def test_tools_are_listed_and_called_with_progress_errors_and_the_headers_
 
 async def test_requests_of_the_modern_era_carry_their_routing_headers():
     async with address({}) as server:
-        async with fleet_of(http_settings(server.url, protocol="modern")) as it:
+        async with fleet_of(http_settings(server.url)) as it:
             await it.call("web", "echo")
         last = server.running[0].headers[-1]
     assert (last["mcp-method"], last["mcp-name"]) == ("tools/call", "echo")
@@ -123,7 +123,7 @@ async def test_arguments_that_the_server_wants_in_headers_are_mirrored_there():
             return result(request, {**MODERN, "tools": [{"name": "query", "inputSchema": schema}, {"name": "odd"}]})
         return await announcing(request)
 
-    async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="modern")) as it:
+    async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
         await it.call("web", "query", {"region": "eu"})
         assert server.calls()[0].headers["mcp-param-region"] == "eu"
 
@@ -150,9 +150,7 @@ async def test_a_server_that_keeps_silent_is_given_up_at_its_deadline(silent_at:
             await anyio.sleep(30)
         return await healthy(request)
 
-    protocol = "modern" if silent_at == "server/discover" else "auto"
-    settings = partial(http_settings, connect_timeout_s=DEADLINE_S, protocol=protocol)
-    async with scripted(script) as server, fleet_of(settings(server.url)) as it:
+    async with scripted(script) as server, fleet_of(http_settings(server.url, connect_timeout_s=DEADLINE_S)) as it:
         watch = Stopwatch()
         with pytest.raises(StartFailed, match="'web' could not be started: it did not answer within"):
             await it.call("web", "echo")
@@ -390,7 +388,7 @@ async def test_a_subscription_that_ends_is_held_again_and_the_list_fetched_again
             return Answer(200, events=events(request))
         return await announcing(request)
 
-    async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="modern")) as it:
+    async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
         await it.call("web", "echo")
         await until(lambda: len(it.lists) >= 3)
         methods = [request.method for request in server.requests]
@@ -399,7 +397,7 @@ async def test_a_subscription_that_ends_is_held_again_and_the_list_fetched_again
 
 
 async def test_a_subscription_that_is_refused_is_done_without():
-    async with scripted(announcing) as server, fleet_of(http_settings(server.url, protocol="modern")) as it:
+    async with scripted(announcing) as server, fleet_of(http_settings(server.url)) as it:
         await it.call("web", "echo")
         assert it.states_of("web") == ["starting", "ready"]
         assert [request.method for request in server.requests].count("subscriptions/listen") == 1

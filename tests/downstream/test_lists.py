@@ -49,7 +49,7 @@ async def test_definitions_pass_undecoded_whatever_they_are(tmp_path: Path):
     fake = FakeServer(tmp_path, tools=[odd, tool("fine")])
     async with fleet_of(settings_of(fake)) as it:
         await it.fleet["fake"].connection()
-        assert it.lists == [("fake", ["odd", "fine"], "legacy")]
+        assert it.lists == [("fake", ["odd", "fine"], "modern")]
         assert set(it.fleet["fake"].live) == {"odd", "fine"}
 
 
@@ -81,14 +81,14 @@ async def test_many_announcements_at_once_are_one_change(tmp_path: Path, era: An
 
 async def test_a_modern_server_that_announces_no_changes_is_not_listened_to(tmp_path: Path):
     fake = FakeServer(tmp_path)
-    async with fleet_of(settings_of(fake, protocol="modern")) as it:
+    async with fleet_of(settings_of(fake)) as it:
         await it.call("fake", "echo")
     assert fake.messages("subscriptions/listen") == []
 
 
 async def test_a_modern_server_is_listened_to_before_it_is_listed(tmp_path: Path):
     fake = FakeServer(tmp_path, list_changed_capability=True)
-    async with fleet_of(settings_of(fake, protocol="modern")) as it:
+    async with fleet_of(settings_of(fake)) as it:
         await it.call("fake", "echo")
     methods = [message["method"] for message in fake.messages()]
     assert methods.index("subscriptions/listen") < methods.index("tools/list")
@@ -106,7 +106,7 @@ async def test_a_list_that_cannot_be_taken_in_again_is_told_and_the_server_stays
         it.listing_error = None
         await it.call("fake", "grow")
         await until(lambda: it.reason() == "")
-        await until(lambda: it.lists[1:] == [("fake", ["grow", "new"], "legacy")] * 2)  # before the call, and after it
+        await until(lambda: it.lists[1:] == [("fake", ["grow", "new"], "modern")] * 2)  # before the call, and after it
     assert len(fake.starts()) == 1
 
 
@@ -177,7 +177,7 @@ async def test_a_server_that_is_only_to_be_listed_is_stopped_afterwards(tmp_path
         await it.fleet.first_listing(["fake"])
         await it.is_in(State.SLEEPING)
         await until(lambda: not fake.survivors())
-        assert it.lists == [("fake", ["echo"], "legacy")]
+        assert it.lists == [("fake", ["echo"], "modern")]
         assert it.states_of() == ["starting", "ready", "sleeping"]
         assert it.reason() == ""
 

@@ -9,23 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
-from downstream.fleets import (
-    DEADLINE_S,
-    LATE_S,
-    MODERN_SESSION,
-    Stopwatch,
-    Watched,
-    fleet_of,
-    settings_of,
-    until,
-)
+from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, Watched, fleet_of, session_of, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.states import State
-from toolcrib.policy.requests import OWN_REQUEST
-from toolcrib.policy.sessions import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +22,7 @@ pytestmark = pytest.mark.anyio
 async def refusal(it: Watched, key: str = "fake") -> str:
     """Ask for the connection of a server that cannot be started, and return what is said."""
     with pytest.raises(StartFailed) as caught:
-        await it.server(key).connection()
+        await it.fleet[key].connection()
     assert caught.value.server == key
     return str(caught.value)
 
@@ -46,11 +35,9 @@ def methods(fake: FakeServer) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("speaks", "era"), [(["legacy"], "legacy"), (["modern"], "modern"), (["legacy", "modern"], "legacy")]
+    ("speaks", "era"), [(["legacy"], "legacy"), (["modern"], "modern"), (["legacy", "modern"], "modern")]
 )
-async def test_both_eras_are_spoken_that_with_a_handshake_where_there_is_a_choice(
-    tmp_path: Path, speaks: Any, era: str
-):
+async def test_both_eras_are_spoken_the_newer_one_where_there_is_a_choice(tmp_path: Path, speaks: Any, era: str):
     fake = FakeServer(tmp_path, tools=["echo", "other"], eras=speaks)
     async with fleet_of(settings_of(fake)) as it:
         assert await it.text("fake", "echo", {"a": 1}) == '{"a": 1}'
@@ -59,12 +46,23 @@ async def test_both_eras_are_spoken_that_with_a_handshake_where_there_is_a_choic
     assert len(fake.starts()) == 1
 
 
-@pytest.mark.parametrize("speaks", [["legacy"], ["modern"], ["legacy", "modern"]])
-async def test_for_a_client_of_the_modern_era_that_one_is_spoken_where_there_is_a_choice(tmp_path: Path, speaks: Any):
-    fake = FakeServer(tmp_path, eras=speaks)
-    async with fleet_of(settings_of(fake), session=MODERN_SESSION) as it:
+@pytest.mark.parametrize(
+    ("speaks", "is_modern", "era"),
+    [
+        (["legacy"], False, "legacy"),
+        (["modern"], False, "modern"),
+        (["modern"], True, "modern"),
+        (["legacy", "modern"], False, "legacy"),
+        (["legacy", "modern"], True, "modern"),
+    ],
+)
+async def test_for_a_client_that_can_be_asked_its_own_era_is_spoken_where_there_is_a_choice(
+    tmp_path: Path, speaks: Any, *, is_modern: bool, era: str
+):
+    fake = FakeServer(tmp_path, tools=["echo"], eras=speaks)
+    async with fleet_of(settings_of(fake), session=session_of("elicitation", is_modern=is_modern)) as it:
         assert await it.text("fake", "echo") == "{}"
-        assert it.lists == [("fake", ["echo"], speaks[-1])]
+        assert it.lists == [("fake", ["echo"], era)]
     assert len(fake.starts()) == 1
 
 
@@ -77,16 +75,26 @@ async def test_every_handshake_revision_is_spoken(tmp_path: Path, version: str):
 
 async def test_a_server_that_dies_of_the_probe_is_started_once_more_the_old_way(tmp_path: Path):
     fake = FakeServer(tmp_path, eras=["legacy"], die_on_discover=True)
-    async with fleet_of(settings_of(fake), session=MODERN_SESSION) as it:
+    async with fleet_of(settings_of(fake)) as it:
         assert await it.text("fake", "echo") == "{}"
         assert it.lists == [("fake", ["echo"], "legacy")]
         assert it.states_of() == ["starting", "ready"]
         assert len(fake.starts()) == 2
 
 
-async def test_a_server_that_would_die_of_the_probe_is_not_probed_for_a_client_of_the_handshake_era(tmp_path: Path):
+async def test_the_era_of_a_server_is_remembered_for_its_next_start(tmp_path: Path):
     fake = FakeServer(tmp_path, eras=["legacy"], die_on_discover=True)
-    async with fleet_of(settings_of(fake)) as it:
+    async with fleet_of(settings_of(fake, idle_stop_s=0.05)) as it:
+        await it.text("fake", "echo")
+        await it.is_in(State.SLEEPING)
+        await it.text("fake", "echo")
+        assert len(fake.starts()) == 3
+        assert methods(fake).count("server/discover") == 1
+
+
+async def test_a_known_era_is_used_at_once(tmp_path: Path):
+    fake = FakeServer(tmp_path, eras=["legacy"], die_on_discover=True)
+    async with fleet_of(settings_of(fake), eras={"fake": "legacy"}) as it:
         assert await it.text("fake", "echo") == "{}"
     assert methods(fake)[0] == "initialize"
     assert len(fake.starts()) == 1
@@ -102,7 +110,7 @@ async def test_a_server_that_has_changed_its_era_is_understood(tmp_path: Path, k
 
 async def test_crashes_at_the_start_do_not_make_a_server_old(tmp_path: Path):
     fake = FakeServer(tmp_path, exit_at="spawn", faulty_starts=2)
-    async with fleet_of(settings_of(fake), session=MODERN_SESSION) as it:
+    async with fleet_of(settings_of(fake)) as it:
         await refusal(it)
         assert await it.text("fake", "echo") == "{}"
         assert it.lists == [("fake", ["echo"], "modern")]
@@ -130,7 +138,7 @@ async def test_a_slow_server_that_takes_the_late_probe_for_the_opening_is_modern
 ):
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
     fake = FakeServer(tmp_path, slow_s={"spawn": 0.5})
-    async with fleet_of(settings_of(fake), session=MODERN_SESSION) as it:
+    async with fleet_of(settings_of(fake)) as it:
         await it.text("fake", "echo")
         assert it.lists == [("fake", ["echo"], "modern")]
     assert methods(fake)[:3] == ["server/discover", "initialize", "server/discover"]
@@ -142,7 +150,7 @@ async def test_a_server_that_keeps_silent_at_the_probe_is_asked_the_old_way(
 ):
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.2)
     fake = FakeServer(tmp_path, eras=["legacy"], hang_at="discover")
-    async with fleet_of(settings_of(fake), session=MODERN_SESSION) as it:
+    async with fleet_of(settings_of(fake)) as it:
         await it.text("fake", "echo")
         assert it.lists == [("fake", ["echo"], "legacy")]
 
@@ -157,17 +165,11 @@ async def test_a_version_of_neither_era_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("point", "session"),
-    [
-        ("spawn", OWN_REQUEST.session),
-        ("initialize", OWN_REQUEST.session),
-        ("discover", MODERN_SESSION),
-        ("list", OWN_REQUEST.session),
-    ],
+    ("point", "era"), [("spawn", None), ("initialize", "legacy"), ("discover", "modern"), ("list", None)]
 )
-async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, point: Any, session: Session):
+async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, point: Any, era: Any):
     fake = FakeServer(tmp_path, hang_at=point, stderr="loading the model", ignore_sigterm=True)
-    async with fleet_of(settings_of(fake, connect_timeout_s=DEADLINE_S), session=session) as it:
+    async with fleet_of(settings_of(fake, connect_timeout_s=DEADLINE_S), eras={"fake": era} if era else {}) as it:
         watch = Stopwatch()
         said = await refusal(it)
         assert DEADLINE_S * 0.9 < watch.seconds < DEADLINE_S + LATE_S
@@ -178,7 +180,7 @@ async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, p
             "Run its command in a terminal to see what it waits for; if it is only slow, raise that limit. "
             "A call in 1 s tries again; other servers are not affected."
         )
-        assert it.server(fake.name).status.state is State.FAILED
+        assert it.fleet[fake.name].status.state is State.FAILED
         await until(lambda: not fake.survivors())
 
 

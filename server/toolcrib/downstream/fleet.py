@@ -229,8 +229,8 @@ class Fleet:
         """Return the capabilities of a session's client that a server is not told of."""
         server = self._servers[key]
         scope = self._dependencies.isolation.scope(server.settings, server.era, session)
-        own = self._scoped[key].get(scope, server)
-        return self._dependencies.isolation.withheld(server.settings, own.era, session)
+        own = server if scope.prefers == "modern" else self._scoped[key].get(scope)
+        return self._dependencies.isolation.withheld(server.settings, own and own.era, session)
 
     def expect(self, session: Session) -> None:
         """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""

@@ -41,7 +41,7 @@ class Scope:
     principal: str = ""
     session: str = ""
     capabilities: str = ""
-    prefers: Literal["legacy", "modern"] = "legacy"
+    prefers: Literal["legacy", "modern"] = "modern"
 
     @property
     def declared(self) -> JsonObject:
@@ -67,24 +67,23 @@ class Isolation:
     def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
         """Return the scope of the connection by which a session uses a server, and its era if the server speaks both.
 
-        ``era`` is "modern" if the server speaks only that one. Then nothing is declared at a handshake: each request
-        declares what its client can do. A server that speaks both can ask a client of the handshake era only in that
-        era, and a modern client in either (ADR 28): a process that several clients share is opened in the handshake
-        era.
+        ``era`` is that of the connection by which the server is listed. In the modern era nothing is declared at a
+        handshake: each request says what its client can do. A client of the handshake era can be asked only in that
+        era, so one that can be asked has a connection for its capabilities (ADR 28).
         """
         whose = self._whose(server, session)
-        if era == "modern" or not (session.capabilities or session.is_modern):
+        if not session.capabilities or (session.is_modern and era != "legacy"):
             return Scope(*whose) if any(whose) else SHARED
         declared = self._declared(server, whose, session)
-        is_modern = session.is_modern and (self.one_client or _asks_within_requests(server))
-        scope = Scope(*whose, compact(declared) if declared else "", "modern" if is_modern else "legacy")
-        return SHARED if scope == SHARED else scope
+        if not declared:
+            return Scope(*whose) if any(whose) else SHARED
+        return Scope(*whose, compact(declared), "legacy")
 
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""
         is_one_caller = self.one_principal or bool(whose[1])
         # Such a question arrives on the stream of the request that caused it, which tells whose it is.
-        comes_with_request = _asks_within_requests(server)
+        comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
         is_one_client = self.one_client or bool(whose[2])
         return relayable(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
 
@@ -109,8 +108,3 @@ class Isolation:
         """Return the isolation if the config leaves it open: principals that share a process could share its state."""
         is_process = isinstance(server.target, StdioTarget)
         return "principal" if is_process and not self.one_principal else "shared"
-
-
-def _asks_within_requests(server: ServerSettings) -> bool:
-    """Return whether a server's questions come with the answer to a request, over streamable HTTP."""
-    return isinstance(server.target, HttpTarget) and not server.target.sse

@@ -277,7 +277,8 @@ class Downstream:
         """Return the eras to try: the configured one, or both, beginning with the one in which all can be asked."""
         if self.settings.options.protocol != "auto":
             return (self.settings.options.protocol,)
-        return ("legacy", "modern") if self.scope.prefers == "legacy" else ("modern", "legacy")
+        is_legacy = self.scope.prefers == "legacy" or self._list.era == "legacy"
+        return ("legacy", "modern") if is_legacy else ("modern", "legacy")
 
     async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
         """Connect, list, serve, and release; every wait except that for the end of the connection has a deadline."""
