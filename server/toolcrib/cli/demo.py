@@ -88,7 +88,12 @@ def _write_config(folder: Path, repository: Path) -> Path:
         key: {"command": sys.executable, "args": ["-m", module, *arguments[key]]} for key, module in _SERVERS.items()
     }
     config = folder / "toolcrib.json"
-    section: dict[str, Any] = {"cache_dir": str(folder / "cache"), "state_dir": str(folder / "state")}
+    section: dict[str, Any] = {
+        "cache_dir": str(folder / "cache"),
+        "state_dir": str(folder / "state"),
+        # By words alone, so that it shows the same whether or not the optional model is installed.
+        "tool_search": {"semantic": {"enabled": False}},
+    }
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
 
