@@ -170,7 +170,7 @@ def recorded_servers(tmp_path: Path) -> Path:
     """Write the tool lists of two servers that have a tool of the same name."""
     folder = tmp_path / "recorded"
     folder.mkdir()
-    for stem, text in (("mcp-server-disk", "Reads a file."), ("mcp-server-shop", "Repays an order.")):
+    for stem, text in (("mcp-server-disk", "Reads a file."), ("mcp-server-shop", "Waters a plant.")):
         names = ("run", f"{stem[-4:]}_it")
         tools = [{"name": name, "description": text, "inputSchema": {"type": "object"}} for name in names]
         (folder / f"{stem}.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
@@ -180,8 +180,8 @@ def recorded_servers(tmp_path: Path) -> Path:
 def test_plain_requests_are_counted_by_any_right_tool_also_of_another_checkout(recorded_servers: Path, tmp_path: Path):
     requests = tmp_path / "requests.json"
     asked = [
-        {"text": "repays an order", "right": ["mcp-server-shop.run", "mcp-server-shop.shop_it"]},
-        {"text": "repays the order", "right": ["mcp-server-disk.run"]},
+        {"text": "waters a plant", "right": ["mcp-server-shop.run", "mcp-server-shop.shop_it"]},
+        {"text": "waters the plant", "right": ["mcp-server-disk.run"]},
     ]
     requests.write_text(json.dumps(asked), encoding="utf-8")
     options = ["--requests", str(requests), "--catalog", str(recorded_servers), "--against", str(BENCHMARKS.parent)]
