@@ -78,6 +78,7 @@ def test_a_word_that_most_documents_have_in_a_field_counts_for_nothing_there():
     assert set(ranked.scores({"subscription": 1.0})) == {7}
     assert set(ranked.scores({"rare": 1.0})) == {7}
     assert not ranked.scores({"other": 1.0})
+    assert [word for word in ("subscription", "rare", "other", "absent") if word in ranked] == ["subscription", "rare"]
 
 
 def test_a_word_that_most_names_have_is_no_part_of_a_name():

@@ -413,6 +413,25 @@ class TestParts:
         in_one = asked.replace(", then", " and")
         assert shelf.relevances(asked)[5] > shelf.relevances(in_one)[5]
 
+    def test_of_a_long_request_what_speaks_for_the_first_is_taken_from_a_part_that_it_is_best_for_too(self):
+        shelf = Shelf(*texts("paint wall red", "cut wood", "hut"))
+        part, others = "paint the red wall", f"then {' '.join(UNKNOWN[:8])}"
+        alone, together = shelf.rank(part).evidence, shelf.rank(f"{part}, {others}").evidence
+        assert together.coverage == alike(1)
+        assert together.level == alike(alone.level)
+        in_one = shelf.rank(f"{part} {others}".replace("then ", "")).evidence
+        assert in_one.coverage < 0.5
+        assert in_one.level < together.level
+
+    def test_a_part_that_another_is_best_for_says_nothing_of_the_first(self):
+        shelf = Shelf(*texts(" ".join((*MANY_WORDS, "post letter")), "post post letter letter", "hut"))
+        part = " ".join((*MANY_WORDS[1:], *UNKNOWN[:2]))
+        asked = shelf.rank(f"{part}, then post the letter")
+        assert asked.matches[0][0] == 0
+        whole = shelf.rank(f"{part} post the letter").evidence
+        assert asked.evidence.coverage == alike(whole.coverage)
+        assert whole.coverage < 1
+
 
 class TestLessons:
     """What use has taught, in a ranking that stands."""
