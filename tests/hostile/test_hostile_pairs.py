@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 
 RUNS = 3
 TOOLS = 200
+DENIED, UNKNOWN = "plond", "grint"
+"""Words that nothing else is called: names are suggested by meaning, so those that mean something differ by right."""
 ALIKE = 0.01
 """Below this, times of two kinds are not alike (two-sample Kolmogorov-Smirnov test)."""
 
@@ -51,19 +53,32 @@ async def timed(client: Client, name: str) -> tuple[float, str]:
     return time.perf_counter() - began, json.dumps(answer).replace(name, "NAME")
 
 
+async def test_a_denied_name_is_answered_as_where_nobody_has_the_tool(tmp_path):
+    names = ("open", "read_posts", "shut", DENIED)
+    policy = {"policy": {"deny": [f"vault__{name}" for name in names]}}
+    answers: dict[str, list[str]] = {}
+    for whose, tools in {"denied": [*names, "seal"], "nobody's": ["seal"]}.items():
+        (tmp_path / whose).mkdir()
+        servers = {"vault": MemoryServer([tool(name) for name in tools]), "zoo": [tool("feed")]}
+        async with world(tmp_path / whose, servers, policy) as w, w.client() as client:
+            answers[whose] = [(await timed(client, f"vault__{name}"))[1] for name in names]
+    assert answers["denied"] == answers["nobody's"]
+    assert len(set(answers["denied"])) > 1  # some suggest a tool
+
+
 @pytest.mark.timeout(1800)
 async def test_denied_and_unknown_are_told_apart_by_nothing(tmp_path, record_property):
     chance, alike, different, told, tried = random.Random(7), list[float](), 0, set[str](), 0
-    vault = MemoryServer([tool(f"open_{number:03}") for number in range(TOOLS)])
+    vault = MemoryServer([tool(f"{DENIED}_{number:03}") for number in range(TOOLS)])
     servers = {"vault": vault, "zoo": [tool("feed")]}
-    async with world(tmp_path, servers, {"policy": {"deny": ["vault__open_*"]}}) as w, w.client() as client:
+    async with world(tmp_path, servers, {"policy": {"deny": [f"vault__{DENIED}_*"]}}) as w, w.client() as client:
         starts = vault.starts
-        for name in ("vault__open_000", "vault__shut_000") * 20:  # so that the first of them are like the others
-            await timed(client, name)
+        for word in (DENIED, UNKNOWN) * 20:  # so that the first of them are like the others
+            await timed(client, f"vault__{word}_000")
         for _ in range(RUNS):
             taken: tuple[list[float], list[float]] = ([], [])
             for number in range(count("pairs")):
-                names = f"vault__open_{number % TOOLS:03}", f"vault__shut_{number % TOOLS:03}"
+                names = f"vault__{DENIED}_{number % TOOLS:03}", f"vault__{UNKNOWN}_{number % TOOLS:03}"
                 answers = [""] * 2
                 for kind in chance.sample((0, 1), 2):
                     seconds, answers[kind] = await timed(client, names[kind])
