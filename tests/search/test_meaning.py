@@ -73,8 +73,8 @@ class Rows:
     in_order: Sequence[int]
     known: Sequence[str | None] = ()
 
-    def versions(self) -> Sequence[str | None]:
-        return self.known or [None] * len(self.in_order)
+    def versions(self) -> Sequence[None]:
+        return [None] * len(self.in_order)
 
     def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
         raise NotImplementedError
@@ -84,6 +84,9 @@ class Rows:
 
     def texts(self) -> Mapping[int, Sequence[str]]:
         raise NotImplementedError
+
+    def embedded_versions(self) -> Sequence[str | None]:
+        return self.known or [None] * len(self.in_order)
 
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         return stored

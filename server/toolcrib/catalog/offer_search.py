@@ -194,6 +194,10 @@ class OfferDocuments:
         """Return by row the texts that a pattern is tried on besides names."""
         return {offer.row: (description_of(each),) for offer, each in self._read(self.offers)}
 
+    def embedded_versions(self) -> Sequence[None]:
+        """Return None for each: there is no semantic search among offers."""
+        return [None] * len(self.offers)
+
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return ``stored``: there is no semantic search among offers."""
         return stored

@@ -134,12 +134,7 @@ class CatalogView:
 
         They read another version of a tool if it names a denied one, which depends on all tools.
         """
-        tools, version = self.permitted.tools, self._version
-        if self.masker.hides_nothing:
-            return [version(tool.fingerprint) for tool in tools]
-        asked = self._asked(self.in_order)
-        standing = asked.rows - asked.naming.keys()
-        return [version(tool.fingerprint) if tool.row in standing else None for tool in tools]
+        return [None if version is None else self._version(version) for version in self.embedded_versions()]
 
     def words(self, rows: Iterable[int]) -> dict[int, Worded]:
         """Return the searchable words of permitted tools by row, one text per full-text column."""
@@ -203,6 +198,15 @@ class CatalogView:
         for row, card in (self.cards(asked.naming) if asked.naming else {}).items():
             found[row] = (card.description[:SUBJECT_MAX], *card.tags)
         return found
+
+    def embedded_versions(self) -> list[Version | None]:
+        """Return the fingerprint of each permitted tool; None if only these callers read its text like that."""
+        tools = self.permitted.tools
+        if self.masker.hides_nothing:
+            return [tool.fingerprint for tool in tools]
+        asked = self._asked(self.in_order)
+        standing = asked.rows - asked.naming.keys()
+        return [tool.fingerprint if tool.row in standing else None for tool in tools]
 
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return the text to embed for each tool, given ``stored``, the text for callers to whom nothing is denied."""

@@ -302,6 +302,13 @@ class Documents(Protocol):
         """Return by row the texts that a pattern is tried on besides names."""
         ...
 
+    def embedded_versions(self) -> Sequence[Version | None]:
+        """Return by number the key under which the vector of each document is stored; None: its text has to be read.
+
+        Not :meth:`versions`: words are read with capabilities and requests that the text to embed has not.
+        """
+        ...
+
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return by row the text to embed for this caller, given ``stored``, the text without regard to callers."""
         ...

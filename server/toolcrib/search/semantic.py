@@ -361,7 +361,7 @@ class Semantic:
     def _place(self, model: Model, documents: Documents) -> _Placed:
         """Return the documents' places in the pool; vectors that it lacks are read, or made and stored."""
         pool = self._pool = self._pool or _Pool(model.dimensions)
-        rows, versions = documents.in_order, documents.versions()
+        rows, versions = documents.in_order, documents.embedded_versions()
         # What has no version these callers may read in other words than the others.
         unversioned = [row for row, version in zip(rows, versions, strict=True) if version is None]
         texts = self._read(documents, unversioned)

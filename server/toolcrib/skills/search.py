@@ -185,6 +185,10 @@ class _SearchedSkills:
         found = self.index.short_texts(self.in_order)
         return found | {row: tuple(map(each.text, found[row])) for row, each in self._naming_denied(found).items()}
 
+    def embedded_versions(self) -> list[None]:
+        """Return None for each: the texts of skills are read."""
+        return [None] * len(self.in_order)
+
     def texts_to_embed(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return the text to embed for each skill, given ``stored``, the text for callers to whom nothing is denied."""
         return {**stored, **{row: each.text(stored[row]) for row, each in self._naming_denied(stored).items()}}
