@@ -24,6 +24,7 @@ from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.tool_search import Searcher, SearchRequest
 from toolcrib.catalog.views import CatalogViews
 from toolcrib.policy.rules import Policy
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities, shipped
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import OFF, Semantic, SharedModel, fuse, state_of
@@ -61,11 +62,11 @@ class Counting:
 
 @contextmanager
 def opened(
-    path: Path, load: Callable[[], Any] | None, alpha: float = 0.6
+    path: Path, load: Callable[[], Any] | None, alpha: float = 0.6, capabilities: Capabilities = NO_CAPABILITIES
 ) -> Iterator[tuple[World, SharedModel | None]]:
     """Open an index whose searches use the encoder that ``load`` gives; None: words alone."""
     with Store(path, TOOLS_SCHEMA) as store:
-        index = ToolIndex(store)
+        index = ToolIndex(store, capabilities)
         shared = None if load is None else SharedModel(load)
         semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
         yield (
@@ -151,12 +152,13 @@ def guest_results(world: World, policy: Policy) -> list[Found[Tool]]:
 # -- vectors are kept ----------------------------------------------------------------------------
 
 
-def test_a_second_start_encodes_nothing_but_queries(path: Path, model: Path):
+@pytest.mark.parametrize("capabilities", [NO_CAPABILITIES, shipped()], ids=["none", "shipped"])
+def test_a_second_start_encodes_nothing_but_queries(path: Path, model: Path, capabilities: Capabilities):
     first, second = Counting(load_model(model)), Counting(load_model(model))
-    with opened(path, lambda: first) as (world, _):
+    with opened(path, lambda: first, capabilities=capabilities) as (world, _):
         world.listed(ISSUES)
         before = all_results(world)
-    with opened(path, lambda: second) as (world, _):
+    with opened(path, lambda: second, capabilities=capabilities) as (world, _):
         assert all_results(world) == before
     assert len(first.encoded) == 1 + len(ISSUES.records) + len(QUERIES)
     assert len(second.encoded) == 1 + len(QUERIES)
