@@ -13,6 +13,7 @@ PUBLIC = (
     "paging",
     "patterns",
     "redaction",
+    "signals",
     "text",
     "uris",
     "yaml",

@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.index import rows_fingerprint
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Failure, State, Status
@@ -41,7 +42,7 @@ class ServerFailures:
         self._store, self._now = store, now
         self._known: dict[str, KnownFailure] = {}
         self._unwritten: set[str] = set()
-        self._work = anyio.Event()
+        self._work = ChangeSignal()
 
     def open(self) -> None:
         """Read what earlier starts and other processes have recorded. Blocks.
@@ -86,13 +87,12 @@ class ServerFailures:
                 known = KnownFailure(failure, self._now())
             self._known[server] = known
         self._unwritten.add(server)  # even without a change here: another process may have recorded something else
-        self._work.set()
+        self._work.event.set()
 
     async def keep(self) -> Never:
         """Write records as they arrive."""
         while True:
             await self._work.wait()
-            self._work = anyio.Event()
             await anyio.to_thread.run_sync(self.flush)
 
     def flush(self) -> None:

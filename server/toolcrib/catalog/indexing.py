@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Refused
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.index import Changes, ToolIndex, rows_fingerprint
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import ServerSettings, Settings
@@ -85,7 +86,7 @@ class Indexer:
         # Compute-bound threads take turns, so further ones slow down concurrent searches, and speed up no list.
         self._turns = {is_large: anyio.CapacityLimiter(1) for is_large in (False, True)}
         self._version = self._generation = 0
-        self._look_wanted = anyio.Event()
+        self._look_wanted = ChangeSignal()
         self._on_change: list[Callable[[CatalogChange], None]] = []
         self._prepared_by: list[Callable[[Catalog], None]] = []
         self.refused: dict[str, tuple[Refused, ...]] = {}
@@ -150,7 +151,7 @@ class Indexer:
 
     def schedule_reload(self) -> None:
         """Schedule a reload of the catalog if another process has written the index. Never waits; on the event loop."""
-        self._look_wanted.set()
+        self._look_wanted.event.set()
 
     async def follow(self, list_again: Callable[[Collection[str]], None]) -> Never:
         """Reload the catalog on request if it has changed on disk; at most a few times a second.
@@ -160,7 +161,6 @@ class Indexer:
         """
         while True:
             await self._look_wanted.wait()
-            self._look_wanted = anyio.Event()
             try:
                 await self._catch_up(list_again)
             except Exception as error:  # barrier: the follower; the known catalog is served, the next check retries

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import SearchType
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.base.text import spelling_key
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
@@ -54,7 +55,7 @@ class Learning:
         self._known: Vocabularies = {}
         self._version: tuple[int, object] | None = None
         self._unwritten: list[tuple[str, Lesson]] = []
-        self._work = anyio.Event()
+        self._work = ChangeSignal()
 
     def open(self) -> None:
         """Read the stored lessons. Blocks."""
@@ -65,7 +66,7 @@ class Learning:
         """Return the vocabulary for searches of a session."""
         if not self._enabled:
             return NOTHING_LEARNT
-        self._work.set()  # another process may have added or deleted lessons
+        self._work.event.set()  # another process may have added or deleted lessons
         return self._known.get(self._learner(session), NOTHING_LEARNT)
 
     def record_search(self, session: Session, answer: "SearchAnswer", told: str) -> None:
@@ -100,13 +101,12 @@ class Learning:
         # Bounded: on a disk that stays full the list would grow for the life of the process.
         if len(self._unwritten) < _UNWRITTEN_MAX:
             self._unwritten.append((learner, lesson))
-        self._work.set()
+        self._work.event.set()
 
     async def keep(self) -> Never:
         """Write lessons as they arrive, and read those of other processes."""
         while True:
             await self._work.wait()
-            self._work = anyio.Event()
             lessons = [*self._unwritten]
             # Written only now: if cancelled earlier, they are left to :meth:`flush`.
             if await anyio.to_thread.run_sync(self._is_written, lessons):

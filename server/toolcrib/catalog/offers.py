@@ -18,6 +18,7 @@ from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import as_list, as_object, json_type, levels
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import name_digest, public_name
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.base.text import one_line, sanitize, truncate
 from toolcrib.base.uris import literals, may_expand_to, public_uri, resolved
 from toolcrib.catalog.definitions import (
@@ -563,7 +564,7 @@ class OfferIndexer:
         self.kinds = kinds_exposed(settings)
         self._fingerprints = {key: self._fingerprint(server) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
-        self._look_wanted = anyio.Event()
+        self._look_wanted = ChangeSignal()
         self._on_change: list[Callable[[OffersChange], None]] = []
         self.known, self.catalog = Known(), OfferCatalog()
 
@@ -606,13 +607,12 @@ class OfferIndexer:
 
     def schedule_reload(self) -> None:
         """Schedule a reload: another process has written to the index. Never waits; on the event loop."""
-        self._look_wanted.set()
+        self._look_wanted.event.set()
 
     async def follow(self) -> Never:
         """Reload the offers on request."""
         while True:
             await self._look_wanted.wait()
-            self._look_wanted = anyio.Event()
             try:
                 async with self._swap:
                     before = self.catalog

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.redaction import Redactor
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.base.text import one_line, sanitize, search_text, truncate
 from toolcrib.policy.state import StoredRequests
 from toolcrib.search.postings import Version
@@ -59,7 +60,7 @@ class OwnWords:
         self._stored = stored
         self._known = NO_ASKING
         self._version: tuple[int, object] | None = None
-        self._look_wanted = anyio.Event()
+        self._look_wanted = ChangeSignal()
 
     def open(self) -> None:
         """Read what is stored, unless it is known. Blocks."""
@@ -82,13 +83,12 @@ class OwnWords:
 
     def look(self) -> None:
         """Have :meth:`keep` look whether another process has stored or removed some."""
-        self._look_wanted.set()
+        self._look_wanted.event.set()
 
     async def keep(self) -> Never:
         """Read what other processes have stored, where a look is wanted."""
         while True:
             await self._look_wanted.wait()
-            self._look_wanted = anyio.Event()
             await anyio.to_thread.run_sync(self.open)
             await anyio.sleep(_LOOK_EVERY_S)
 

@@ -26,6 +26,7 @@ from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.base.redaction import Learned
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.cli.footprint import sweep_daily
 from toolcrib.config.launching import refuse_nested
 from toolcrib.config.loading import load
@@ -82,17 +83,16 @@ class Reloads:
     """Requests to reload the config; those that arrive during a reload cause one more."""
 
     def __init__(self) -> None:
-        self._wanted = anyio.Event()
+        self._wanted = ChangeSignal()
 
     def ask(self) -> None:
         """Have the config read again, as soon as that is possible."""
-        self._wanted.set()
+        self._wanted.event.set()
 
     async def carry_out(self, serving: Serving, read: Callable[[], Settings]) -> Never:
         """Read the config again whenever that is asked for."""
         while True:
             await self._wanted.wait()
-            self._wanted = anyio.Event()
             loaded = await serving.gateway.reload(read)
             if loaded.failure:
                 _say(f"the config is not reloaded, and nothing has changed. {loaded.failure}")

@@ -28,6 +28,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.offers import OfferIndexer
@@ -44,7 +45,7 @@ from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import ConfigReloaded, DownstreamState, StateReplaced
 from toolcrib.events.server_logs import open_server_logs
-from toolcrib.gateway.instances import ChangeSignal, Snapshot
+from toolcrib.gateway.instances import Snapshot
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.offline import Offline, open_decisions, open_offline, report_replaced_file
 from toolcrib.gateway.results import LongResults, ResultPages

@@ -19,6 +19,7 @@ import anyio.to_thread
 from toolcrib import __version__
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.gate import SkillTools
 from toolcrib.config.paths import RUNNING, user_cache_root
 from toolcrib.config.settings import Settings
@@ -400,18 +401,6 @@ def _identity(descriptor: int) -> tuple[int, int]:
 def _unlink(path: Path) -> None:
     with suppress(OSError):
         path.unlink(missing_ok=True)
-
-
-class ChangeSignal:
-    """Whether something has changed since the previous wait: whoever changes something sets ``event``."""
-
-    def __init__(self) -> None:
-        self.event = anyio.Event()
-
-    async def wait(self) -> None:
-        """Wait until something has changed since the previous wait."""
-        await self.event.wait()
-        self.event = anyio.Event()
 
 
 async def keep_instance_file(

@@ -29,9 +29,9 @@ from toolcrib.base.errors import (
 )
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject
+from toolcrib.base.signals import ChangeSignal
 from toolcrib.config.schema import LimitsSection
 from toolcrib.gateway.composition import Generation
-from toolcrib.gateway.instances import ChangeSignal
 from toolcrib.gateway.results import failure
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import ClientProfiles
