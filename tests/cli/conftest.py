@@ -25,6 +25,15 @@ def _made_once(monkeypatch: pytest.MonkeyPatch, _command_line: Callable[[str], A
 
 
 @pytest.fixture
+def in_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run commands in an empty project, as a person who has nothing in their home."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
+
+
+@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run the command line in an empty directory, with an environment of the test's own."""
     monkeypatch.chdir(tmp_path)

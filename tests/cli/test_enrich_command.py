@@ -25,12 +25,8 @@ WRITES = "1. breakfast for the hippos\n- 'nourish it'\n\n1. breakfast for the hi
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def run(in_project: None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run ``index enrich`` by the config of the world in ``tmp_path``, in a thread of its own."""
-    (tmp_path / "project").mkdir()
-    monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
 
     async def run(*arguments: str) -> tuple[int, str, str]:
         words = ["index", "enrich", *arguments, "--config", str(tmp_path / "toolcrib.json")]

@@ -24,12 +24,8 @@ FEED, COUNT = "zoo__feed", "zoo__count"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def run(in_project: None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run a command by the config of the world in ``tmp_path``."""
-    (tmp_path / "project").mkdir()
-    monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["index", "vocabulary", *arguments, "--config", str(tmp_path / "toolcrib.json")])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolcrib.catalog.evaluation import Evaluation, Judged
     from toolcrib.cli.in_process import Indexed
     from toolcrib.config.settings import Settings
-    from toolcrib.events.history import Asked
+    from toolcrib.events.history import FollowedQuery
     from toolcrib.policy.sessions import Session
 
 _AT = 5
@@ -109,7 +109,7 @@ def _evaluate_file(file: Path, indexed: "Indexed", session: "Session") -> "Evalu
 class _History:
     """Queries with the tools that were called for them, and how many were left out for one of two reasons."""
 
-    cases: "Sequence[Asked]"
+    cases: "Sequence[FollowedQuery]"
     secret: int
     gone: int
 
@@ -149,15 +149,15 @@ def _write_history(file: Path | None, config: Path | None, *, as_json: bool) -> 
 
 
 def _history(indexed: "Indexed", session: "Session") -> _History:
-    from toolcrib.events.history import Asked, asked
+    from toolcrib.events.history import FollowedQuery, followed_queries
     from toolcrib.events.reading import recorded
 
     file, redactor = indexed.settings.events_file, indexed.settings.redactor
     known = {tool.public_name for tool in indexed.gate.allowed(session, indexed.catalog).tools}
-    cases: list[Asked] = []
+    cases: list[FollowedQuery] = []
     secret = gone = 0
     try:
-        found = asked(recorded(file))
+        found = followed_queries(recorded(file))
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from None
     for each in found:
@@ -165,7 +165,7 @@ def _history(indexed: "Indexed", session: "Session") -> _History:
         if any(mark in each.query for mark in _REDACTED) or redactor.redact(each.query) != each.query:
             secret += 1
         elif tools := tuple(name for name in each.tools if name in known):
-            cases.append(Asked(each.query, tools))
+            cases.append(FollowedQuery(each.query, tools))
         else:
             gone += 1
     return _History(cases, secret, gone)
@@ -181,7 +181,7 @@ def _why_no_history(settings: "Settings", found: _History) -> str:
     return f"No search that a call followed is recorded in {events} yet. Use your tools through toolcrib first."
 
 
-def _case_json(case: "Asked") -> JsonObject:
+def _case_json(case: "FollowedQuery") -> JsonObject:
     return {"query": case.query, "tools": list(case.tools)}
 
 

@@ -156,7 +156,7 @@ class Fleet:
         server = self._servers.get(key)
         if server is None:
             raise Unavailable(key, f"The server {key!r} was removed from the config. Nothing ran.")
-        scope = self._dependencies.isolation.scope(server.settings, server.era, session)
+        scope = self._scope(server, session)
         if scope == SHARED:
             return server
         scoped = self._scoped[key]
@@ -169,6 +169,10 @@ class Fleet:
                 server.stop()
         scoped[scope] = known  # last: the one used longest ago stands first
         return known
+
+    def _scope(self, server: Downstream, session: Session) -> Scope:
+        """Return the scope of the connection by which a session uses a server."""
+        return self._dependencies.isolation.scope(server.settings, server.era, session)
 
     def _make_room(self, key: str) -> None:
         """Close idle connections if a server has its maximum number of them; refuse if none is idle."""
@@ -228,7 +232,7 @@ class Fleet:
     def withheld(self, key: str, session: Session) -> list[str]:
         """Return the capabilities of a session's client that a server is not told of."""
         server = self._servers[key]
-        scope = self._dependencies.isolation.scope(server.settings, server.era, session)
+        scope = self._scope(server, session)
         own = server if scope.prefers == "modern" else self._scoped[key].get(scope)
         return self._dependencies.isolation.withheld(server.settings, own and own.era, session)
 
@@ -241,7 +245,7 @@ class Fleet:
     async def notify(self, session: Session, method: str) -> None:
         """Forward a notification of a client to the servers that it uses alone."""
         for key, scoped in self._scoped.items():
-            scope = self._dependencies.isolation.scope(self._servers[key].settings, self._servers[key].era, session)
+            scope = self._scope(self._servers[key], session)
             if self._dependencies.isolation.is_exclusive(scope) and scope in scoped:
                 await scoped[scope].notify(method)
 

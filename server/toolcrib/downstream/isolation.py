@@ -72,12 +72,10 @@ class Isolation:
         era, so one that can be asked has a connection for its capabilities (ADR 28).
         """
         whose = self._whose(server, session)
-        if not session.capabilities or (session.is_modern and era != "legacy"):
-            return Scope(*whose) if any(whose) else SHARED
-        declared = self._declared(server, whose, session)
-        if not declared:
-            return Scope(*whose) if any(whose) else SHARED
-        return Scope(*whose, compact(declared), "legacy")
+        has_handshake = bool(session.capabilities) and (not session.is_modern or era == "legacy")
+        if has_handshake and (declared := self._declared(server, whose, session)):
+            return Scope(*whose, compact(declared), "legacy")
+        return Scope(*whose) if any(whose) else SHARED
 
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""

@@ -12,7 +12,7 @@ _SOON = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FollowedQuery:
     """A query, and the public names of the tools that were called for it, in order; each once."""
 
     query: str
@@ -25,7 +25,7 @@ class _Search:
     tools: list[str] = field(default_factory=list[str])
 
 
-def asked(events: Iterable[JsonObject]) -> list[Asked]:
+def followed_queries(events: Iterable[JsonObject]) -> list[FollowedQuery]:
     """Return the full-text queries that a successful call followed, in order; equal ones are one.
 
     A call belongs to the search that found its tool. One whose tool no search of the session found belongs to the last
@@ -36,7 +36,7 @@ def asked(events: Iterable[JsonObject]) -> list[Asked]:
         query = str(search.event.get("query")).strip()
         if search.tools and query:
             by_query.setdefault(query, {}).update(dict.fromkeys(search.tools))
-    return [Asked(query, tuple(tools)) for query, tools in by_query.items()]
+    return [FollowedQuery(query, tuple(tools)) for query, tools in by_query.items()]
 
 
 def _searches(events: Iterable[JsonObject]) -> list[_Search]:
