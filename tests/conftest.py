@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 import blocking
 from e2e.npm import HOW_TO_INSTALL, Npm, find
 from patience import patience_s
+from toolcrib.downstream.states import Arriving
 from toolcrib.search import static_model
 
 blocking.install()
@@ -50,6 +51,16 @@ def _nothing_blocks_the_loop() -> Generator[None]:
 def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what a test decides out of the data directory of whoever runs it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
+
+
+@pytest.fixture
+def just_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that is being listed have begun this moment, however busy the machine is."""
+
+    def arriving(seconds: float | None, *, is_download: bool) -> Arriving:
+        return Arriving(None if seconds is None else 0.0, is_download=is_download)
+
+    monkeypatch.setattr("toolcrib.downstream.lifecycle.Arriving", arriving)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -111,6 +111,7 @@ async def test_a_failed_server_is_told_with_the_reason_and_since_when(tmp_path, 
     assert (other["state"], other["reason"], other["tools"]) == ("sleeping", "", 1)
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_a_server_is_followed_through_its_life(tmp_path):
     hanging = MemoryServer(TOOLS, hangs_at="tools/list")
     async with world(tmp_path, {"zoo": hanging, "ark": [tool("board")]}, OFF, wait=False) as w, w.client() as client:

@@ -65,6 +65,7 @@ def started(w: World) -> list[str]:
 # -- while servers are being listed for the first time -------------------------------------------
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_the_note_says_in_numbers_what_is_listed_what_is_not_and_when_to_ask_again(tmp_path):
     servers = {"files": FILES, "zoo": hanging(), "ark": hanging()}
     async with world(tmp_path, servers, AT_ONCE, wait=False) as w, w.client() as client:
@@ -86,6 +87,7 @@ async def test_servers_that_wait_for_their_turn_are_told_too_and_those_that_are_
     assert "s8 (waiting for its turn) and 3 more. Ask again in 2 s." in told
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_a_start_of_a_launcher_that_takes_a_while_is_called_a_download(tmp_path, monkeypatch):
     monkeypatch.setattr("toolcrib.downstream.lifecycle._DOWNLOAD_S", 0.0)
     zoo = MemoryServer(ZOO, hangs_at="tools/list", entry={"command": "npx", "args": ["-y", "zoo-server"]})
@@ -115,6 +117,7 @@ async def test_a_server_that_the_query_seems_to_mean_is_started_before_the_other
         assert started(w) == ["first", "zoo", "ark", "second"]
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_a_call_of_a_server_that_is_on_its_way_says_so_for_any_name(tmp_path):
     async with world(tmp_path, {"zoo": hanging()}, AT_ONCE, wait=False) as w, w.client() as client:
         for name in ("zoo__feed", "zoo.nothing"):
@@ -124,6 +127,7 @@ async def test_a_call_of_a_server_that_is_on_its_way_says_so_for_any_name(tmp_pa
             )
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_a_server_that_is_asked_for_and_on_its_way_says_so(tmp_path):
     async with world(tmp_path, {"zoo": hanging(), "files": FILES}, AT_ONCE, wait=False) as w, w.client() as client:
         told = await note(client, "feed", server="zoo")

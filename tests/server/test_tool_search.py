@@ -687,6 +687,7 @@ async def test_a_search_does_not_wait_longer_than_configured_nor_for_failed_serv
         assert (await client.search("list"))["total_deferred"] == 2
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_where_nothing_is_indexed_in_time_the_answer_is_empty_and_says_so(tmp_path):
     hanging = MemoryServer(GITHUB, hangs_at="tools/list")
     config = {"limits": {"first_index_wait_s": 0.05}}
