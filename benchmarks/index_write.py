@@ -29,7 +29,7 @@ TARGET = Target(1.3, of="ratio")
 def taken_in(lists: Mapping[str, catalog.Tools], folder: Path) -> list[Ingest]:
     """Return each server's tools as they are stored."""
     settings = load(catalog.write_config(folder, lists), {"HOME": str(folder)}, folder)
-    shaping = Shaping.of(settings, SchemaChecker(50, time.monotonic).fits)
+    shaping = Shaping.from_settings(settings, SchemaChecker(50, time.monotonic).fits)
     return [ingest(settings.servers[key], tools, shaping) for key, tools in lists.items()]
 
 

@@ -37,7 +37,7 @@ def sheets(corpus: Path) -> Iterator[Sheet]:
         if text is None:
             continue
         files = (each for each in folder.rglob("*") if each.is_file() and each != path)
-        yield Sheet.of(
+        yield Sheet.from_text(
             text,
             uri=skill_uri("repo", folder.name),
             digest=hashlib.sha256(content).hexdigest()[:12],

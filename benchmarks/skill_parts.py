@@ -62,7 +62,7 @@ def read_facts(corpus: Path, file: Path) -> Iterator[Read]:
         if facts is not None and text is not None:
             uri = skill_uri("repo", path.parent.name)
             whole = content.decode("utf-8")
-            yield Read(whole, Sheet.of(text, uri=uri, digest=digest[:12]), facts)
+            yield Read(whole, Sheet.from_text(text, uri=uri, digest=digest[:12]), facts)
 
 
 def _read(path: Path):

@@ -37,7 +37,7 @@ def once(folder: Path) -> list[float]:
     """Return what each stage takes for a tool of the lists in ``folder``, in microseconds."""
     lists: dict[str, Any] = json.loads((folder / "lists.json").read_text(encoding="utf-8"))
     settings = load(folder / "mcp.json", {"HOME": str(folder)}, folder)
-    shaping = Shaping.of(settings, SchemaChecker(50, time.monotonic).fits)
+    shaping = Shaping.from_settings(settings, SchemaChecker(50, time.monotonic).fits)
     gc.freeze()  # what the servers have is not ours to look through
     rounds = [_round(lists, settings, shaping) for _ in range(ROUNDS)]
     size = sum(map(len, lists.values()))

@@ -429,7 +429,9 @@ def test_the_fingerprint_changes_with_everything_that_is_kept(tool: dict, option
 
 def test_shaping_is_taken_from_the_settings(tmp_path: Path):
     section = ToolcribSection.model_validate({"limits": {"tools_per_server": 7}, "policy": {"deny": ["x"]}})
-    shape = Shaping.of(Settings("test", None, tmp_path, tmp_path, section, {}, Place(tmp_path)), lambda *_: True)
+    shape = Shaping.from_settings(
+        Settings("test", None, tmp_path, tmp_path, section, {}, Place(tmp_path)), lambda *_: True
+    )
     assert shape.limits.tools_per_server == 7
     assert not shape.policy.anyone.permits("git", "x", "git__x")
 

@@ -172,7 +172,7 @@ def test_a_name_in_other_letters_gives_the_same_file_or_none(skill: Path):
 def test_listings_and_manifests_have_nothing_but_the_skills_own_files(skill: Path):
     own = ("SKILL.md", "scripts/run.py")
     assert list_inside(skill, LIMITS).files == own
-    assert tuple(file.path for file in Manifests().of(skill, LIMITS).files) == own
+    assert tuple(file.path for file in Manifests().read(skill, LIMITS).files) == own
 
 
 # -- while it is read -----------------------------------------------------------------------------

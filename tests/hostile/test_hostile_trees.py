@@ -29,7 +29,7 @@ def test_a_huge_tree_is_scanned_within_bounds(tmp_path: Path, record_property):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
     found = scan(root_at(tmp_path), {}, LIMITS)
-    manifest = Manifests().of(tmp_path / "s1", LIMITS)
+    manifest = Manifests().read(tmp_path / "s1", LIMITS)
     seconds, grown_kib = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     record_property("worst", f"50,000 files in {seconds:.1f} s of CPU and {grown_kib // 1024} MiB")
     assert sum(len(file.records) for file in found.changed) == 1000

@@ -69,5 +69,5 @@ def corpus_sheets() -> list[Sheet]:
         text, _ = read_agent_skill(content, folder_name=path.parent.name, path=path.name)
         if text is not None:
             uri = named(path.parent.name).uri
-            sheets.append(Sheet.of(text, uri=uri, digest=sha256(content).hexdigest()[:12]))
+            sheets.append(Sheet.from_text(text, uri=uri, digest=sha256(content).hexdigest()[:12]))
     return sheets

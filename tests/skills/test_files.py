@@ -124,11 +124,11 @@ def test_a_folder_that_is_not_there_is_unknown(tmp_path: Path):
     with pytest.raises(UnknownSkill):
         list_inside(tmp_path / "none", LIMITS)
     with pytest.raises(UnknownSkill):
-        Manifests().of(tmp_path / "none", LIMITS)
+        Manifests().read(tmp_path / "none", LIMITS)
 
 
 def test_a_manifest_has_the_digest_and_size_of_every_file(skill: Path):
-    manifest = Manifests().of(skill, LIMITS)
+    manifest = Manifests().read(skill, LIMITS)
     assert {file.path: (file.size, file.digest) for file in manifest.files} == {
         name: (len(data), sha256(data).hexdigest())
         for name in ("SKILL.md", "scripts/deep/data.bin", "scripts/fill.py")
@@ -139,21 +139,21 @@ def test_a_manifest_has_the_digest_and_size_of_every_file(skill: Path):
 
 def test_a_manifest_reads_only_what_has_changed(skill: Path, monkeypatch: pytest.MonkeyPatch):
     manifests = Manifests()
-    before = manifests.of(skill, LIMITS)
+    before = manifests.read(skill, LIMITS)
     read: list[int] = []
     monkeypatch.setattr("toolcrib.skills.sources.files.os.read", lambda fd, size: (read.append(fd), b"")[1])
-    assert manifests.of(skill, LIMITS) == before
+    assert manifests.read(skill, LIMITS) == before
     assert read == []
     monkeypatch.undo()
     (skill / "scripts/fill.py").write_bytes(b"import os\n")
-    after = manifests.of(skill, LIMITS)
+    after = manifests.read(skill, LIMITS)
     assert [file.path for file in after.files if file not in before.files] == ["scripts/fill.py"]
 
 
 def test_digests_are_not_kept_without_end(skill: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("toolcrib.skills.sources.files._DIGESTS_MAX", 2)
     manifests = Manifests()
-    assert manifests.of(skill, LIMITS) == manifests.of(skill, LIMITS)
+    assert manifests.read(skill, LIMITS) == manifests.read(skill, LIMITS)
     assert len(manifests._digests) == 2
 
 
@@ -166,7 +166,7 @@ def test_a_file_that_goes_away_meanwhile_is_not_in_the_manifest(skill: Path, mon
 
     (skill / "A").touch()
     monkeypatch.setattr("toolcrib.skills.sources.files.os.fstat", disturbed)
-    manifest = Manifests().of(skill, LIMITS)
+    manifest = Manifests().read(skill, LIMITS)
     assert [file.path for file in manifest.files] == ["A", "scripts/deep/data.bin", "scripts/fill.py"]
 
 

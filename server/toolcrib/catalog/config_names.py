@@ -55,7 +55,7 @@ def find_unmatched(settings: Settings, index: ToolIndex | None, checker: SchemaC
     for key, options in settings.toolcrib.servers.items():
         if key in listed.tools:
             for name, globs in _by_tool(options):
-                yield from _unmatched(join("toolcrib.servers", key, name), globs, names.of(key))
+                yield from _unmatched(join("toolcrib.servers", key, name), globs, names.why_no_tool_of(key))
     if index is not None:
         yield from _unfit_examples(settings, listed, index, checker)
 
@@ -137,7 +137,7 @@ class _Names:
             spelling for tool in every for spelling in qualified_spellings(tool.server, tool.name, tool.public_name)
         ]
 
-    def of(self, server: str) -> Callable[[str], tuple[str, str] | None]:
+    def why_no_tool_of(self, server: str) -> Callable[[str], tuple[str, str] | None]:
         """Return a function that says why a pattern matches none of this server's tools."""
         names = [tool.name for tool in self._listed.tools[server]]
 
@@ -157,7 +157,7 @@ class _Names:
         server, rest = self._split(glob)
         # A server that was never listed may have any tool.
         if server is not None:
-            return self.of(server)(rest) if server in self._listed.tools else None
+            return self.why_no_tool_of(server)(rest) if server in self._listed.tools else None
         if not bare_too and any(map(matches, self._bare)):
             return f"matches no tool, because these patterns name the server too: {glob}", f"write *.{glob}"
         begin, *more = SEPARATOR.split(glob)

@@ -325,7 +325,7 @@ class SkillToolStates:
         is_ready = is_used or tool.loading_mode is LoadingMode.ALWAYS or tool.row in opened
         return "ready" if is_ready else "deferred"
 
-    def of(self, session: Session, catalog: Catalog) -> SkillTools:
+    def active_skills(self, session: Session, catalog: Catalog) -> SkillTools:
         """Return a session's active skills with those of their tools that its caller may use."""
         if not session.skills.skills:
             return {}

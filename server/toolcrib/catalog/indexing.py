@@ -96,7 +96,7 @@ class Indexer:
     def _shaping(self) -> "Shaping":
         from toolcrib.catalog.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known ingests no list
 
-        return Shaping.of(self._settings, self._fits)
+        return Shaping.from_settings(self._settings, self._fits)
 
     def open(self) -> None:
         """Load the last known catalog; rows of servers that are no longer configured are deleted."""

@@ -65,7 +65,7 @@ class Shaping:
     candidates: Candidates = field(default_factory=Candidates)
 
     @classmethod
-    def of(cls, settings: Settings, fits: Fits) -> "Shaping":
+    def from_settings(cls, settings: Settings, fits: Fits) -> "Shaping":
         """Create it from all settings."""
         section = settings.toolcrib
         policy = policy_of(section.policy)

@@ -69,7 +69,7 @@ def enrich(
         raise BadRequest(f"There is no server {server!r} in {settings.source}.")
     with open_offline(settings, Runtime(), keep_rows=True) as offline:
         selection = _Selection(server, tool)
-        tools = selection.of(offline)
+        tools = selection.tools_in(offline)
         if remove:
             gone = [each for each in offline.state.requests.all() if selection.takes(each.server, each.tool, tools)]
             offline.state.requests.remove((each.server, each.tool) for each in gone)
@@ -97,7 +97,7 @@ class _Selection:
     server: str | None
     tool: str | None
 
-    def of(self, offline: "Offline") -> "list[Tool]":
+    def tools_in(self, offline: "Offline") -> "list[Tool]":
         tools = offline.indexer.current().tools
         return [each for each in tools if self.server in (None, each.server) and self.tool in (None, each.public_name)]
 

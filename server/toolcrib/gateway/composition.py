@@ -184,7 +184,7 @@ class Gateway:
             sessions=sessions,
             statuses=self.fleet.statuses(),
             skill_tools=partial(
-                SkillToolStates(offline.gate, self.fleet.has_failed).of, catalog=offline.indexer.current()
+                SkillToolStates(offline.gate, self.fleet.has_failed).active_skills, catalog=offline.indexer.current()
             ),
             reload_failure=self._loaded.failure,
         )

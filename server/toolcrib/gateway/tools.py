@@ -198,7 +198,7 @@ class SearchNotes:
         self._gate, self._fleet, self._missing = gate, fleet, missing
         self._subjects = ServerPurposes(settings.servers, gate)
 
-    def of(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
+    def note(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
         """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
         there = self._there(session, answer, catalog) if server is None else ""
         # The usual case: every server is listed and works, so everything was searched.
@@ -504,7 +504,7 @@ class ToolUseCases:
         await self._likely_servers(session, request)
         catalog = self.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
-        answer = replace(found, note=self._notes.of(session, found, request.server, catalog))
+        answer = replace(found, note=self._notes.note(session, found, request.server, catalog))
         self._reports.searched(session, answer, catalog, began)
         return answer
 

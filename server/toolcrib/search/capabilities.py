@@ -195,7 +195,9 @@ class Capabilities:
 
     @cached_property
     def _index(self) -> "_Index":
-        return _Index.of(chain.from_iterable(_entries(text, source) for source, text in self._texts), read_verbs(stem))
+        return _Index.build(
+            chain.from_iterable(_entries(text, source) for source, text in self._texts), read_verbs(stem)
+        )
 
     @cached_property
     def _asking(self) -> "_Asking":
@@ -394,7 +396,7 @@ class _Index:
     foreign: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, AbstractSet[str]])
 
     @classmethod
-    def of(cls, entries: Iterable["_Entry"], verbs: Verbs) -> "_Index":
+    def build(cls, entries: Iterable["_Entry"], verbs: Verbs) -> "_Index":
         index = cls(verbs)
         for entry in entries:
             index._add(entry)

@@ -224,7 +224,7 @@ class SkillLoader:
         elif kind == "brief":
             # Nothing is added about tools. Denied and nonexistent ones are both omitted: indistinguishable.
             tools = tuple(note for note in tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
-        sheet = Sheet.of(
+        sheet = Sheet.from_text(
             replace(cleaned.text, tools=tools),
             uri=uri,
             digest=skill.content_hash[:_DIGEST_SHOWN],

@@ -324,7 +324,7 @@ class Overviews:
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
                 sources=sources,
-                active=states.of(session, self._dependencies.indexer.current()),
+                active=states.active_skills(session, self._dependencies.indexer.current()),
             )
 
         return await self._use_cases.run(status)

@@ -197,7 +197,7 @@ class Publisher:
         if folder is None:
             data = self._served(skill, SKILL_FILE, cleaner)
             return (None if data is None else (_published_file(SKILL_FILE, data),)), True
-        manifest = self._manifests.of(folder.real, self._limits, base=folder.base)
+        manifest = self._manifests.read(folder.real, self._limits, base=folder.base)
         files: list[PublishedFile] = []
         for file in filter(lambda file: folder.has(file.path), manifest.files):
             # The standard requires SKILL.md in the URI, however the file is spelled on disk.

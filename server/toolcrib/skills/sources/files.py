@@ -79,7 +79,7 @@ class _Mark:
     inode: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "_Mark":
+    def from_status(cls, status: os.stat_result) -> "_Mark":
         return cls(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -179,7 +179,7 @@ class Manifests:
     def __init__(self) -> None:
         self._digests = Recent[tuple[Path, str], tuple[_Mark, FileDigest]](_DIGESTS_MAX)
 
-    def of(self, folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Manifest:
+    def read(self, folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Manifest:
         """Return the manifest of a skill's folder. A file deleted meanwhile is not included.
 
         Raises:
@@ -239,7 +239,7 @@ def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
         data += piece
         if len(data) > limit:
             raise ValueError("it has grown")
-    return bytes(data), _Mark.of(status)
+    return bytes(data), _Mark.from_status(status)
 
 
 # -- open folders ---------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class _ListingWalk:
             return False
         with suppress(OSError):
             if entry.is_file(follow_symlinks=False):
-                self.files[path] = _Mark.of(entry.stat(follow_symlinks=False))
+                self.files[path] = _Mark.from_status(entry.stat(follow_symlinks=False))
                 return False
             return entry.is_dir(follow_symlinks=False)
         return False

@@ -86,7 +86,7 @@ class Sheet:
     facts: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_text(
         cls,
         text: SkillText,
         *,
@@ -262,9 +262,9 @@ def _written(sheet: Sheet) -> tuple[str, Outline]:
         text,
         title="" if said.title else inert_line(text.title),
         body=body,
-        steps=() if text.steps == said.steps else unsaid.of(text.steps),
-        preconditions=unsaid.of(text.preconditions),
-        failure_modes=unsaid.of(text.failure_modes),
+        steps=() if text.steps == said.steps else unsaid.missing(text.steps),
+        preconditions=unsaid.missing(text.preconditions),
+        failure_modes=unsaid.missing(text.failure_modes),
     )
     if body and not (parts.title or parts.steps or parts.preconditions or parts.failure_modes):
         return body, said
@@ -281,7 +281,7 @@ class _Unsaid:
         self._body = body
         self._letters, self._ascii_letters = "", b""
 
-    def of(self, items: tuple[str, ...]) -> tuple[str, ...]:
+    def missing(self, items: tuple[str, ...]) -> tuple[str, ...]:
         """Return all of these items, or none if the body has half of them."""
         inert_items = tuple(map(inert, items))
         # Half of the items are enough: a body that has the list may word some of them differently.
