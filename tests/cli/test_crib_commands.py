@@ -379,3 +379,68 @@ def test_a_server_that_the_policy_closes_to_everyone_is_not_started_and_the_stat
     closed = {"policy": {"deny": ["zoo.*"]}}
     assert run("index", "refresh", toolcrib=closed)[0] == 0
     assert "zoo: not started: the policy denies all its tools to everyone" in run("status", toolcrib=closed)[1]
+
+
+# -- which servers a command starts --------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(tmp_path: Path, run: Run, fake: FakeServer) -> FakeServer:
+    """A server that was tried once and failed, beside one that is listed."""
+    server = FakeServer(tmp_path, "desk", exit_at="list", stderr="no licence")
+    run("index", "refresh", servers={"zoo": fake.entry(), "desk": server.entry()})
+    return server
+
+
+COMMANDS = (
+    ["call", "zoo.echo", '{"text": "hi"}'],
+    ["call", "zoo.nothing"],
+    ["call", "nothing"],
+    ["tools", "list"],
+    ["tools", "show", "echo"],
+    ["search", "say again"],
+    ["lint"],
+    ["status"],
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_what_failed_before_is_not_started_again_unless_it_is_asked_for(
+    run: Run, command: list[str], fake: FakeServer, broken: FakeServer
+):
+    begun, failed = len(fake.starts()), len(broken.starts())
+    run(*command, servers={"zoo": fake.entry(), "desk": broken.entry()})
+    assert len(broken.starts()) == failed
+    assert len(fake.starts()) - begun == (command[:2] == ["call", "zoo.echo"])
+
+
+@pytest.mark.parametrize("command", [["call", "nothing"], ["tools", "list"], ["lint"]], ids=" ".join)
+def test_what_was_left_out_is_named_with_the_reason_and_what_to_do(
+    run: Run, command: list[str], fake: FakeServer, broken: FakeServer
+):
+    err = run(*command, servers={"zoo": fake.entry(), "desk": broken.entry()})[2]
+    assert "desk is left out, because it failed before: " in err
+    assert "no licence" in err
+    assert "`toolcrib index refresh` starts every server" in err
+
+
+def test_a_server_that_failed_before_is_started_where_it_is_asked_for(run: Run, fake: FakeServer, broken: FakeServer):
+    servers = {"zoo": fake.entry(), "desk": broken.entry()}
+    broken.change(exit_at="spawn", stderr="still none")
+    code, out, err = run("tools", "list", "--server", "desk", servers=servers)
+    assert (code, out) == (1, "")
+    assert "The server desk could not be listed: " in err
+    assert "still none" in err
+    assert "`toolcrib logs desk`" in err
+    broken.change(tools=["sort"], faulty_starts=0)
+    code, _out, err = run("call", "desk.sort", servers=servers)
+    assert (code, err) == (0, "")
+
+
+def test_a_call_starts_only_the_server_of_its_tool(run: Run, fake: FakeServer, tmp_path: Path):
+    other, third = FakeServer(tmp_path, "desk", tools=["sort"]), FakeServer(tmp_path, "shed", tools=["saw"])
+    servers = {"zoo": fake.entry(), "desk": other.entry(), "shed": third.entry()}
+    assert run("call", "desk.sort", servers=servers)[0] == 0
+    assert (len(fake.starts()), len(third.starts())) == (0, 0)
+    assert len(other.starts()) == 1
+    assert run("call", "saw", servers=servers)[0] == 0, "any server may have a tool that is named without one"

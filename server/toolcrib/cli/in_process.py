@@ -5,22 +5,25 @@ Slow modules are imported when a command runs, so that the other commands do not
 
 import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.base.errors import BadRequest, ToolcribError
+from toolcrib.base.names import may_belong_to
 from toolcrib.cli.output import load_settings
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject
+    from toolcrib.catalog.failures import KnownFailure
     from toolcrib.catalog.gate import Gate
     from toolcrib.catalog.snapshot import Catalog
     from toolcrib.catalog.tool_search import ToolFinder
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.gateway.offline import Offline
     from toolcrib.gateway.status import Status
     from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
@@ -134,16 +137,47 @@ def tool_names_now(settings: "Settings") -> list[str]:
         return [tool.public_name for tool in offline.indexer.current().tools]
 
 
+@dataclass(frozen=True, slots=True)
+class NeverListed:
+    """Servers of which the index has no tools: those to start for a command, and those that failed before, with why."""
+
+    started: list[str]
+    left_out: "Mapping[str, KnownFailure]"
+
+
+Choose = Callable[["Catalog", NeverListed], NeverListed]
+"""Chooses among the servers that were never listed, by what the index has."""
+
+
+def all_untried(_catalog: "Catalog", never_listed: NeverListed) -> NeverListed:
+    """Choose all that never failed: what failed before would mostly fail again, and take its time."""
+    return never_listed
+
+
+def for_tool(name: str) -> Choose:
+    """Choose for a tool: nothing if the index knows it or its server, else the server that it names, else any."""
+
+    def choose(catalog: "Catalog", never_listed: NeverListed) -> NeverListed:
+        if catalog.spelled(name) or any(may_belong_to(name, key) for key in {tool.server for tool in catalog.tools}):
+            return NeverListed([], {})
+        named = [key for key in (*never_listed.started, *never_listed.left_out) if may_belong_to(name, key)]
+        return NeverListed(named, {}) if named else never_listed
+
+    return choose
+
+
 def with_tools(
     config: Path | None,
     use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]",
     line: WaitingLine,
     server: str | None = None,
+    *,
+    choose: Choose | None = all_untried,
 ) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
-    ``line`` shows what it waits for meanwhile. Servers that were never listed are started, of these only ``server`` if
-    it is given; the others when they are called.
+    ``line`` shows what it waits for meanwhile. Of the servers that were never listed, those are started that ``choose``
+    returns, None: all; if ``server`` is given, only that one. Any other server is started when a tool of it is called.
 
     Raises:
         ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
@@ -155,19 +189,36 @@ def with_tools(
     from toolcrib.gateway.runtime import Runtime
 
     settings = _with_servers(config, server)
+    left_out: dict[str, KnownFailure] = {}
+    list_only = None if choose is None else () if server is None else (server,)
 
     async def run() -> _Answer | ToolcribError:
         answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
-        list_only = None if server is None else (server,)
         opening = open_gateway(_quiet(settings), Runtime(), skills=False, list_only=list_only)
         async with opening as gateway, anyio.create_task_group() as tasks:
+            if choose is not None and server is None:
+                chosen = choose(gateway.tools.indexer.current(), _never_listed(gateway.generation.offline))
+                gateway.list_now(chosen.started)
+                left_out.update(chosen.left_out)
             tasks.start_soon(line.follow, gateway.fleet)
             answer = await _answer_or_error(use(gateway.tools, _session(settings)))
             tasks.cancel_scope.cancel()
         return answer
 
     with line.below_the_log():
-        return _raised(anyio.run(run))
+        answer = anyio.run(run)
+    for key, known in left_out.items():
+        line.note(f"{key} is left out, because it failed before: {known.failure.reason}.")
+    if left_out:
+        line.note("`toolcrib index refresh` starts every server; `toolcrib doctor` says what to do.")
+    return _raised(answer)
+
+
+def _never_listed(offline: "Offline") -> NeverListed:
+    unlisted, failed = offline.indexer.unlisted(), offline.failures.read()
+    return NeverListed(
+        [key for key in unlisted if key not in failed], {key: failed[key] for key in unlisted if key in failed}
+    )
 
 
 def with_index(

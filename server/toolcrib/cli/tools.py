@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from toolcrib.base.errors import BadRequest, UnknownTool
+from toolcrib.base.errors import BadRequest, ToolcribError, UnknownTool
 from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
-from toolcrib.cli.in_process import with_index, with_tools
+from toolcrib.cli.in_process import for_tool, with_index, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
     JsonOption,
@@ -95,7 +95,7 @@ def call(
         request = Request(session, on_progress=partial(_show_progress, line))
         return await tool_use_cases.call_any(request, name, given)
 
-    result = with_tools(config, run, line)
+    result = with_tools(config, run, line, choose=for_tool(name))
     if as_json:
         print_json(result)
     else:
@@ -113,6 +113,8 @@ def list_tools(
     """List every tool that may be called, listed to agents or not."""
 
     async def read(tool_use_cases: "ToolUseCases", session: "Session") -> list[tuple[Tool, JsonObject]]:
+        if server is not None:
+            await _require_listed(tool_use_cases, server)
         definitions = {each["name"]: each for each in await _definitions(tool_use_cases, session)}
         tools = tool_use_cases.gate.allowed(session, tool_use_cases.indexer.current()).tools
         return [(tool, definitions[tool.public_name]) for tool in tools if tool.public_name in definitions]
@@ -124,6 +126,23 @@ def list_tools(
     ]
     answer = [{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown]
     print_answer(answer, (_list_line(tool, definition) for tool, definition in shown), as_json=as_json)
+
+
+async def _require_listed(tool_use_cases: "ToolUseCases", server: str) -> None:
+    """Wait for the list of a server that was never listed.
+
+    Raises:
+        ToolcribError: it cannot be started, or its list cannot be read; the text says why, and what to do.
+
+    """
+    from toolcrib.downstream.fleet import failed
+
+    await tool_use_cases.fleet.first_listing([server])
+    if server in tool_use_cases.indexer.unlisted():
+        why = failed(tool_use_cases.fleet.statuses()).get(server) or "it has not answered yet"
+        raise ToolcribError(
+            f"The server {server} could not be listed: {why.rstrip('.')}. `toolcrib logs {server}` shows what it wrote."
+        )
 
 
 def _list_line(tool: Tool, definition: JsonObject) -> str:
@@ -145,7 +164,7 @@ def show(name: ToolArgument, config: ConfigOption = None, as_json: JsonOption = 
         near = await tool_use_cases.finder.near_names(session, name, catalog)
         raise BadRequest(f"{UnknownTool(name)}{near}")
 
-    definition = with_tools(config, read, WaitingLine(quiet=as_json))
+    definition = with_tools(config, read, WaitingLine(quiet=as_json), choose=for_tool(name))
     rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
     text = f"{definition['name']}\n\n{definition.get('description', '')}\n"
     print_answer(definition, (text, json.dumps(rest, indent=2, ensure_ascii=False)), as_json=as_json)

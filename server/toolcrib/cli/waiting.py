@@ -68,6 +68,12 @@ class WaitingLine:
             self.clear()
             logger.removeHandler(handler)
 
+    def note(self, text: str) -> None:
+        """Print a line that stays, unless it is silent."""
+        if not self._is_silent:
+            self.clear()
+            print(one_line(sanitize(text)), file=self._stream, flush=True)
+
     def clear(self) -> None:
         """Clear the line, before something else is printed."""
         if self._shown:

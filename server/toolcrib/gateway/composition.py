@@ -218,6 +218,11 @@ class Gateway:
         self._keep_rows = True
         self.tasks.start_soon(self._list_outdated)
 
+    def list_now(self, keys: Collection[str]) -> None:
+        """Start to list servers that ``list_only`` left out."""
+        plan = self.generation.start_plan
+        self.fleet.begin(StartPlan(list(keys), [], plan.silent, plan.closed))
+
     async def _replace(self, settings: Settings) -> None:
         generation = await self.tasks.start(self._own, settings)
         with ExitStack() as unused:
