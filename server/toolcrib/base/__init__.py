@@ -5,6 +5,7 @@ PUBLIC = (
     "clocks",
     "document_redaction",
     "errors",
+    "handles",
     "json_decoding",
     "json_values",
     "markdown",

@@ -1,7 +1,6 @@
 """Requests of callers to one server: each sent once, on a live connection, bounded in number and time."""
 
 import math
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from toolcrib.base.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
+from toolcrib.base.handles import new_handle
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
@@ -174,7 +174,7 @@ async def _ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
         raise MCPError(types.METHOD_NOT_FOUND, f"it cannot be asked {method!r}.")
     params = as_object(question.get("params"))
     if params.get("mode") == "url":  # 2026-07-28 has no name for it any more; the handshake era requires one
-        params = {"elicitationId": secrets.token_urlsafe(), **params}
+        params = {"elicitationId": new_handle(), **params}
     return await ask(str(method), params)
 
 

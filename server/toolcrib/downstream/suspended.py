@@ -1,7 +1,6 @@
 """Work that may have to ask a caller without a session: it continues between the caller's requests."""
 
 import json
-import secrets
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,6 +11,7 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 
 from toolcrib.base.errors import ConnectionLost, DownstreamError
+from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
@@ -23,7 +23,6 @@ ANSWERS = ("inputResponses", "requestState")
 _SAME = ("name", "uri", "arguments")
 """The params that are equal in a call and its retries; others may differ."""
 
-_KEY_BYTES = 32
 _GONE_PARAMS = ("elicitationId", "task")
 """Params of questions that only the handshake era has."""
 
@@ -175,8 +174,8 @@ def _without(value: JsonObject, keys: Collection[str]) -> JsonObject:
 class SuspendedCalls:
     """The calls, of all servers, that wait for an answer of their caller, each with its expiry."""
 
-    def __init__(self, limits: LimitsSection) -> None:
-        self._limits = limits
+    def __init__(self, limits: LimitsSection, new_handle: NewHandle = new_handle) -> None:
+        self._limits, self._new_handle = limits, new_handle
         self._waiting: dict[str, tuple[SuspendedCall, float]] = {}
 
     def __len__(self) -> int:
@@ -190,7 +189,7 @@ class SuspendedCalls:
         own = sum(each.session.caller.principal == principal for each, _until in self._waiting.values())
         if len(self._waiting) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
             return None
-        key = secrets.token_urlsafe(_KEY_BYTES)
+        key = self._new_handle()
         self._waiting[key] = suspended, anyio.current_time() + self._limits.answer_timeout_s
         suspended.is_attended = False
         return key

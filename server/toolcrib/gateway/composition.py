@@ -133,11 +133,11 @@ class Gateway:
     ) -> None:
         self.runtime, self.fleet, self.tasks = runtime, fleet, tasks
         self.activations = SharedActivations(state.sessions, runtime.lasting_clock)
-        self.scopes = SkillScopes(runtime.clock, settings.toolcrib.limits.skill_handles_s)
+        self.scopes = SkillScopes(runtime.clock, settings.toolcrib.limits.skill_handles_s, runtime.new_handle)
         self.changed = reports.changed
         self.prepare_reload: PrepareReload = _prepare_nothing
         self._reports, self._state = reports, state
-        self._pages = ResultPages(settings.toolcrib.limits, runtime.clock)
+        self._pages = ResultPages(settings.toolcrib.limits, runtime.clock, runtime.new_handle)
         self._skills, self._list_only = skills, list_only
         self._keep_rows = list_only is not None  # who lists only some leaves what others have listed
         self._loaded = Loaded(runtime.wall_clock())
@@ -323,7 +323,7 @@ class _ServerReports:
         self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins, *, one_client: bool
     ) -> None:
         self.one_client, self._jitter, self._connector, self._logins = one_client, runtime.jitter, connector, logins
-        self._suspended_calls = SuspendedCalls(settings.toolcrib.limits)
+        self._suspended_calls = SuspendedCalls(settings.toolcrib.limits, runtime.new_handle)
         self.changed = ChangeSignal()
         self._is_begun, self._unreported = False, list[str]()
 

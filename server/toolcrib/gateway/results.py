@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import anyio.to_thread
 
 from toolcrib.base.errors import BadRequest
+from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import READ_MORE, Caller, JsonObject
 from toolcrib.config.schema import LimitsSection
@@ -147,9 +147,6 @@ def failure(text: str) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-_HANDLE_BYTES = 16
-"""Random bytes of a handle; the owner is compared as well."""
-
 _NOTHING = (
     "There is nothing to read with this handle: it is not one of this session, or it has expired. Call the tool again, "
     "and ask for less at a time."
@@ -185,8 +182,8 @@ class Page:
 class ResultPages:
     """Stored pages, by handle. ``now`` is a monotonic clock, in seconds."""
 
-    def __init__(self, limits: LimitsSection, now: Callable[[], float]) -> None:
-        self._limits, self._now = limits, now
+    def __init__(self, limits: LimitsSection, now: Callable[[], float], new_handle: NewHandle = new_handle) -> None:
+        self._limits, self._now, self._new_handle = limits, now, new_handle
         self._kept: dict[str, _Kept] = {}
 
     def keep(self, owner: Owner, pages: Sequence[bytes]) -> tuple[str, int]:
@@ -202,7 +199,7 @@ class ResultPages:
             if left < 0:
                 break
             fitting.append(page)
-        handle = secrets.token_urlsafe(_HANDLE_BYTES)
+        handle = self._new_handle()
         if not fitting:
             return handle, 0
         self._kept[handle] = _Kept(owner, tuple(fitting), self._now() + self._limits.results_kept_s)

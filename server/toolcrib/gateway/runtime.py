@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from toolcrib.base.clocks import steady_clock
+from toolcrib.base.handles import NewHandle, new_handle
 
 if TYPE_CHECKING:
     from toolcrib.downstream.transport import Connector  # imports the SDK, which a search does without
@@ -25,7 +26,7 @@ class Runtime:
 
     ``jitter`` returns a number in [0, 1). ``pause`` waits for so many seconds between two checks of the catalog's age.
     ``mirror`` gets each event as a line of JSON. ``connector`` reaches servers; None: as the config says. ``pid``
-    distinguishes the sessions of this process in shared files.
+    distinguishes the sessions of this process in shared files. ``new_handle`` makes every handle that a caller gets.
     """
 
     wall_clock: Callable[[], float] = time.time
@@ -37,3 +38,4 @@ class Runtime:
     mirror: Callable[[str], None] | None = None
     connector: "Connector | None" = None
     pid: int = field(default_factory=os.getpid)
+    new_handle: NewHandle = new_handle

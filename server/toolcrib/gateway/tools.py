@@ -1,7 +1,6 @@
 """The use cases: list tools, search tools, call a tool. Each takes a session and answers with plain values."""
 
 import logging
-import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
@@ -26,6 +25,7 @@ from toolcrib.base.errors import (
     Unavailable,
     UnknownTool,
 )
+from toolcrib.base.handles import new_handle
 from toolcrib.base.json_decoding import is_finite
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, SearchType, Tool
@@ -344,7 +344,7 @@ class LoginRequests:
 
     async def _ask(self, logins: Logins, server: ServerSettings, request: Request) -> None:
         """Request a login, and wait for the result, as long as a person may take to answer."""
-        elicitation = secrets.token_urlsafe()
+        elicitation = new_handle()
 
         async def show(address: str, _redirect_uri: str) -> None:
             question: JsonObject = {

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ import anyio.to_thread
 
 from toolcrib.base.cache import Recent, RecentOfEach
 from toolcrib.base.errors import BadRequest, StoreError
+from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.settings import Settings
@@ -420,9 +420,6 @@ def local_caller(settings: Settings) -> Caller:
     return Caller("local", context.tenant_id, context.project_id, context.profile)
 
 
-HANDLE_BYTES = 16
-"""Random bytes of a handle; the caller is compared besides."""
-
 _NAMED_MAX, _HANDLES_MAX = 1000, 100
 """Scopes of one principal that are kept by id and by handle; the one unused for longest goes."""
 
@@ -443,8 +440,8 @@ class SkillScopes:
     ``now`` is a clock that never jumps, in seconds. For use on the event loop.
     """
 
-    def __init__(self, now: Callable[[], float], lasts_s: float) -> None:
-        self._now, self.lasts_s = now, lasts_s
+    def __init__(self, now: Callable[[], float], lasts_s: float, new_handle: NewHandle = new_handle) -> None:
+        self._now, self.lasts_s, self._new_handle = now, lasts_s, new_handle
         self._named = RecentOfEach[str, tuple[Caller, str | None], ActiveSkills](_NAMED_MAX)
         self._stored = RecentOfEach[str, str, _StoredScope](_HANDLES_MAX)
 
@@ -454,7 +451,7 @@ class SkillScopes:
 
     def temporary(self) -> ActiveSkills:
         """Return a scope that ends with the request, unless it is kept."""
-        return ActiveSkills(secrets.token_urlsafe(HANDLE_BYTES))
+        return ActiveSkills(self._new_handle())
 
     def resume(self, session: Session, handle: str) -> None:
         """Have a session go on in the scope of a handle.

@@ -102,7 +102,7 @@ class Serving:
         limits = generation.settings.toolcrib.limits
         # A request that began before a reload reads the files of its generation until it ends.
         with generation.held():
-            async with open_resumable(limits) as resumable:
+            async with open_resumable(limits, self.gateway.runtime.new_handle) as resumable:
                 handler = RequestHandler(
                     generation,
                     sessions=self.sessions,

@@ -16,6 +16,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.base.cache import Recent, RecentOfEach
+from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_decoding import without_lone_surrogates
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
@@ -480,8 +481,8 @@ class _SessionlessRequest(_ClientRequest):
 class ResumableRequests:
     """Restarts a request that needs input from its caller in its own task; the client's retry resumes it there."""
 
-    def __init__(self, limits: LimitsSection, tasks: TaskGroup) -> None:
-        self._work = SuspendableWork(SuspendedCalls(limits), tasks)
+    def __init__(self, limits: LimitsSection, tasks: TaskGroup, new_handle: NewHandle = new_handle) -> None:
+        self._work = SuspendableWork(SuspendedCalls(limits, new_handle), tasks)
 
     async def run(self, request: Request, work: Callable[[Request], Awaitable[JsonObject]]) -> JsonObject:
         """Return the result of ``work``, or the input that has to be requested from its caller first.
@@ -503,10 +504,10 @@ class ResumableRequests:
 
 
 @asynccontextmanager
-async def open_resumable(limits: LimitsSection) -> AsyncGenerator[ResumableRequests]:
+async def open_resumable(limits: LimitsSection, new_handle: NewHandle) -> AsyncGenerator[ResumableRequests]:
     """Carry requests until the block ends; requests that still wait for input are then abandoned."""
     async with anyio.create_task_group() as tasks:
         try:
-            yield ResumableRequests(limits, tasks)
+            yield ResumableRequests(limits, tasks, new_handle)
         finally:
             tasks.cancel_scope.cancel()
