@@ -106,3 +106,15 @@ def test_a_time_that_is_none_is_refused_with_what_would_be_one(run: Run, config:
     code, _out, err = run("events", "--config", str(config), "--since", "yesterday")
     assert code == 2
     assert "10m" in err
+
+
+def test_what_a_command_of_the_person_did_is_marked_and_can_be_left_out(run: Run, config: Path, tmp_path: Path):
+    events = tmp_path / "cache" / "events.jsonl"
+    own = _event("tool_call", 0, "command-line", command="call", tool_name="time__now", ok=True, bytes=3)
+    failed = _event("downstream_state", 0, None, command="index refresh", server="git", state="failed", reason="gone")
+    events.write_text(events.read_text() + json.dumps(own) + "\n" + json.dumps(failed) + "\n")
+    assert _shown(run, config)[-2:] == [
+        "toolcrib call  → called time__now: ok, 3 bytes, 12 ms",
+        "toolcrib index refresh  server git FAILED: gone",
+    ]
+    assert not [line for line in _shown(run, config, "--agents") if line.startswith("toolcrib")]

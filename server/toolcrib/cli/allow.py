@@ -35,9 +35,9 @@ def allow(
     if name is None:
         if revoke:
             raise typer.BadParameter("is required with --revoke", param_hint="NAME")
-        _print_list(with_skills(config, _all), as_json=as_json)
+        _print_list(with_skills(config, _all, command="allow"), as_json=as_json)
         return
-    approval = with_skills(config, partial(_revoke if revoke else _approve, name, principal))
+    approval = with_skills(config, partial(_revoke if revoke else _approve, name, principal), command="allow")
     text = "is revoked; you will be asked again."
     if not revoke:
         done = "may run" if approval.kind == "tool" else "is returned"

@@ -26,7 +26,7 @@ def server_names(context: typer.Context, incomplete: str) -> list[str]:
 def tool_names(context: typer.Context, incomplete: str) -> list[str]:
     """Return the tools in the index of that config that begin so, with their server or without."""
     try:
-        return with_index(context.params.get("config"), partial(_tools_beginning, incomplete))
+        return with_index(context.params.get("config"), partial(_tools_beginning, incomplete), command="completion")
     except ToolcribError:
         return []
 

@@ -216,7 +216,7 @@ def _of_servers(settings: "Settings", *, quiet: bool) -> Iterator[Finding]:
     if not settings.servers:
         return
     began = timestamp(time.time())
-    tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet))
+    tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet), command="doctor")
     for key, server in settings.servers.items():
         yield _of_server(server, tried[key], _last_words(settings, key, began))
 
@@ -285,7 +285,7 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         folders.update({root.source: root.folder for root in use_cases.dependencies.catalog.roots})
         return found
 
-    found = with_skills(config, overview)
+    found = with_skills(config, overview, command="doctor")
     left_out = len(found.errors)
     text = f"{len(found.skills)} loaded, {len(found.withheld)} hidden, {left_out} left out"
     yield Finding("skills", "ok", text, "", {"loaded": len(found.skills), "hidden": len(found.withheld)})

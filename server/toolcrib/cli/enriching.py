@@ -67,7 +67,7 @@ def enrich(
     settings = load_settings(config)
     if server is not None and server not in settings.servers:
         raise BadRequest(f"There is no server {server!r} in {settings.source}.")
-    with open_offline(settings, Runtime(), keep_rows=True) as offline:
+    with open_offline(settings, Runtime(command="index enrich"), keep_rows=True) as offline:
         selection = _Selection(server, tool)
         tools = selection.tools_in(offline)
         if remove:

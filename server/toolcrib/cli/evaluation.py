@@ -65,7 +65,7 @@ def evaluate(
 
         return await run_sync(_evaluate_file, file, indexed, session), indexed.unlisted
 
-    evaluation, unlisted = with_index(config, run)
+    evaluation, unlisted = with_index(config, run, command="eval")
     print_answer({**_evaluation_json(evaluation), "unlisted": unlisted}, _texts(evaluation), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: was never listed, so its tools were not searched", error=True)
@@ -127,7 +127,7 @@ def _write_history(file: Path | None, config: Path | None, *, as_json: bool) -> 
 
         return await run_sync(_history, indexed, session), indexed.settings
 
-    found, settings = with_index(config, run)
+    found, settings = with_index(config, run, command="eval")
     if not found.cases:
         raise BadRequest(_why_no_history(settings, found))
     lines = "".join(f"{json.dumps(_case_json(each), ensure_ascii=False)}\n" for each in found.cases)

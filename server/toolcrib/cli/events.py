@@ -19,7 +19,7 @@ from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_lines, print_text
-from toolcrib.events.reading import EventFormatter, has_failed, time_of
+from toolcrib.events.reading import EventFormatter, command_of, has_failed, time_of
 
 _SHOWN, _SHOWN_MAX = 100, 100_000
 _AGE = re.compile(r"(\d+)\s*([smhd])")
@@ -28,11 +28,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are asked for: of sessions whose label has ``session``, about ``tool``, failures only, from when."""
+    """Which events are asked for: of sessions whose label has ``session``, about ``tool``, failures only, from when.
+
+    ``agents``: only what was done for clients.
+    """
 
     session: str | None
     tool: str | None
     failed: bool
+    agents: bool
     since: datetime | None
 
     def takes(self, event: JsonObject) -> bool:
@@ -41,6 +45,7 @@ class EventFilter:
             (self.session is None or self.session.lower() in str(event.get("session") or "").lower())
             and (self.tool is None or self._is_about(event, self.tool))
             and (not self.failed or has_failed(event))
+            and not (self.agents and command_of(event))
             and (self.since is None or ((at := time_of(event)) is not None and at >= self.since))
         )
 
@@ -49,7 +54,7 @@ class EventFilter:
         return any(isinstance(name, str) and fnmatchcase(name, tool) for name in names)
 
 
-def events(
+def events(  # noqa: PLR0913, PLR0917 - one parameter an option
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep watching for new events, until ^C.")] = False,
     session: Annotated[
         str | None, typer.Option("--session", metavar="TEXT", help="Only sessions with this text in their label.")
@@ -59,6 +64,7 @@ def events(
         typer.Option("--tool", metavar="GLOB", help="Only calls of matching tools, and searches that found them."),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only what failed or was refused.")] = False,
+    agents: Annotated[bool, typer.Option("--agents", help="Only what clients did, without your own commands.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only since then: 30s, 10m, 2h, 1d, or a date.")
     ] = None,
@@ -71,7 +77,7 @@ def events(
 
     settings = load_settings(config)
     path = settings.events_file
-    wanted = EventFilter(session, tool, failed=failed, since=_moment(since, datetime.now().astimezone()))
+    wanted = EventFilter(session, tool, failed=failed, agents=agents, since=_moment(since, datetime.now().astimezone()))
     if settings.toolcrib.events.level == "off":
         print_text("no events are written: toolcrib.events.level is off", error=True)
     elif not path.exists():

@@ -61,7 +61,7 @@ class Tried:
     needs_login: bool = False
 
 
-def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
+def try_servers(settings: "Settings", within_s: float, line: WaitingLine, *, command: str) -> dict[str, Tried]:
     """Start all servers of a config in parallel, list their tools, and return the result for each.
 
     Raises:
@@ -78,10 +78,10 @@ def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dic
     at_once = settings.toolcrib.limits.model_copy(update={"parallel_starts": max(1, len(settings.servers))})
     settings = replace(settings, toolcrib=settings.toolcrib.model_copy(update={"limits": at_once}))
     with line.below_the_log():
-        return anyio.run(_try, _quiet(settings), within_s, line)
+        return anyio.run(_try, _quiet(settings), within_s, line, command)
 
 
-async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
+async def _try(settings: "Settings", within_s: float, line: WaitingLine, command: str) -> dict[str, Tried]:
     import anyio
 
     from toolcrib.downstream.fleet import failed
@@ -90,7 +90,10 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict
 
     took: dict[str, float] = {}
     tried: dict[str, Tried] = {}
-    async with open_gateway(settings, Runtime(), skills=False) as gateway, anyio.create_task_group() as tasks:
+    async with (
+        open_gateway(settings, Runtime(command=command), skills=False) as gateway,
+        anyio.create_task_group() as tasks,
+    ):
         fleet = gateway.fleet
         tasks.start_soon(line.follow, fleet)
         tasks.start_soon(_time_listings, fleet, list(settings.servers), took)
@@ -172,12 +175,14 @@ def with_tools(
     line: WaitingLine,
     server: str | None = None,
     *,
+    command: str,
     choose: Choose | None = all_untried,
 ) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
-    ``line`` shows what it waits for meanwhile. Of the servers that were never listed, those are started that ``choose``
-    returns, None: all; if ``server`` is given, only that one. Any other server is started when a tool of it is called.
+    ``line`` shows what it waits for meanwhile; events name the ``command``. Of the servers that were never listed,
+    those are started that ``choose`` returns, None: all; if ``server`` is given, only that one. Any other server is
+    started when a tool of it is called.
 
     Raises:
         ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
@@ -194,7 +199,7 @@ def with_tools(
 
     async def run() -> _Answer | ToolcribError:
         answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
-        opening = open_gateway(_quiet(settings), Runtime(), skills=False, list_only=list_only)
+        opening = open_gateway(_quiet(settings), Runtime(command=command), skills=False, list_only=list_only)
         async with opening as gateway, anyio.create_task_group() as tasks:
             if choose is not None and server is None:
                 chosen = choose(gateway.tools.indexer.current(), _never_listed(gateway.generation.offline))
@@ -222,7 +227,11 @@ def _never_listed(offline: "Offline") -> NeverListed:
 
 
 def with_index(
-    config: Path | None, use: "Callable[[Indexed, Session], Awaitable[_Answer]]", server: str | None = None
+    config: Path | None,
+    use: "Callable[[Indexed, Session], Awaitable[_Answer]]",
+    server: str | None = None,
+    *,
+    command: str,
 ) -> _Answer:
     """Return what ``use`` does with the index and a session of the person at this machine; no server is started.
 
@@ -238,7 +247,7 @@ def with_index(
     settings = _with_servers(config, server)
 
     async def run() -> _Answer:
-        with open_offline(settings, Runtime(), keep_rows=True) as offline:
+        with open_offline(settings, Runtime(command=command), keep_rows=True) as offline:
             indexer = offline.indexer
             indexed = Indexed(settings, indexer.current(), offline.finder, offline.gate, indexer.unlisted())
             return await use(indexed, _session(settings))
@@ -246,7 +255,9 @@ def with_index(
     return anyio.run(run)
 
 
-def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
+def with_skills(
+    config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]", *, command: str
+) -> _Answer:
     """Return what ``use`` does with the skills and a session of the person at this machine; no server is started.
 
     Raises:
@@ -261,7 +272,7 @@ def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Aw
     settings = load_settings(config)
 
     async def run() -> _Answer | ToolcribError:
-        async with open_gateway(_quiet(settings), Runtime(), skills=True, list_only=()) as gateway:
+        async with open_gateway(_quiet(settings), Runtime(command=command), skills=True, list_only=()) as gateway:
             return await _answer_or_error(use(gateway.skills, _session(settings)))
 
     return _raised(anyio.run(run))
@@ -296,7 +307,7 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     session = _session(settings)
 
     async def run() -> "tuple[str, list[JsonObject]]":
-        async with open_server(_quiet(settings), "stdio", Runtime(), list_only=()) as serving:
+        async with open_server(_quiet(settings), "stdio", Runtime(command="tokens"), list_only=()) as serving:
             instructions = await serving.handler.instructions.told_to(session, is_rehearsal=True)
             return instructions, await serving.handler.listing.definitions(session)
 

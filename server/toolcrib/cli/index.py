@@ -92,7 +92,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
         return failed(await tool_use_cases.fleet.list_all())
 
-    failures = with_tools(config, list_anew, WaitingLine(quiet=as_json), choose=None)
+    failures = with_tools(config, list_anew, WaitingLine(quiet=as_json), command="index refresh", choose=None)
     servers = status_now(load_settings(config)).servers
     answer = [{**server.as_json, "failed": failures.get(server.key)} for server in servers]
     lines = (_server_text(server, failures.get(server.key)) for server in servers)

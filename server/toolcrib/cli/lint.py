@@ -43,7 +43,7 @@ def lint(
         # In a thread: hundreds of searches run in it, while servers may still be starting.
         return await run_sync(find_faults, catalog, search, server), unlisted
 
-    report, unlisted = with_tools(config, examine, WaitingLine(quiet=as_json), server)
+    report, unlisted = with_tools(config, examine, WaitingLine(quiet=as_json), server, command="lint")
     print_answer({**_report_json(report), "unlisted": unlisted}, _texts(report), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: could not be listed, so its tools were not checked", error=True)

@@ -111,7 +111,7 @@ def _log_in_and_list(
         return {**nothing, "failed": str(error)}
     if every and not record.has_tokens:  # it answers without a login
         return {**nothing, "failed": ""}
-    tools, why = list_once(settings.config_path, server.key, quiet=True)
+    tools, why = list_once(settings.config_path, server.key, quiet=True, command="login")
     return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
 
 

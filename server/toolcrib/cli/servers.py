@@ -70,7 +70,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
         for each in secrets:
             print_text(f"{each.shown} is stored in plain text; use ${{{each.name}}} to take it from the environment.")
     if not no_try:
-        _print_listing(target, name, *list_once(target, name, quiet=as_json), as_json=as_json)
+        _print_listing(target, name, *list_once(target, name, quiet=as_json, command="add"), as_json=as_json)
     elif as_json:
         print_json({"config": str(target), "server": name, "tools": None, "failed": None})
 
@@ -215,10 +215,10 @@ def _change(target: Path, changes: "Sequence[Change]", name: str, text: str, *, 
     print_answer({"config": str(target), "server": name, "message": text}, text, as_json=as_json)
 
 
-def list_once(target: Path | None, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
+def list_once(target: Path | None, name: str, *, quiet: bool, command: str) -> "tuple[list[JsonObject], str]":
     """Start a server once; return its tools, and why it failed, empty if it did not."""
     try:
-        return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name)
+        return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name, command=command)
     except ToolcribError as error:
         return [], str(error)
 

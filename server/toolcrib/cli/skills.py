@@ -76,7 +76,9 @@ def list_skills(
         raise BadRequest(f"{cwd} is not a folder.")
     config = config and config.absolute()
     with chdir(cwd or "."):  # discovery of skills begins at the working directory
-        overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
+        overview = _with_skills(
+            config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session), "skills list"
+        )
     _require_source(overview, source)
     if as_json:
         print_json(_overview_json(overview, source))
@@ -104,7 +106,9 @@ def search(
     from toolcrib.skills.search import SkillQuery
 
     request = SkillQuery(query, kind, limit, task_type, source)
-    answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.search(session, request))
+    answer = _with_skills(
+        config, lambda skill_use_cases, session: skill_use_cases.search(session, request), "skills search"
+    )
     lines = [f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}" for hit in answer.hits]
     notes = [answer.note] if answer.note else []
     print_answer(answer.as_json, [*(lines or ["Nothing found."]), *notes], as_json=as_json)
@@ -129,7 +133,7 @@ def show(
         skills = [given.skill for given in answer.skills]
         return answer, await OutcomeReports(skill_use_cases).explained(session, skills)
 
-    answer, explained = _with_skills(config, shown)
+    answer, explained = _with_skills(config, shown, "skills show")
     if as_json:
         print_json({**answer.as_json(request), "explained": [each.as_json for each in explained]})
     else:
@@ -161,7 +165,9 @@ def relevant(
         if not said.strip():
             raise BadRequest("The task is blank. Describe it in a few words.")
         request = RelevantRequest(said, top_k, max_tokens, frame, task_type)
-        answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.relevant(session, request))
+        answer = _with_skills(
+            config, lambda skill_use_cases, session: skill_use_cases.relevant(session, request), "skills relevant"
+        )
     except ToolcribError as error:
         if hook is None:
             raise
@@ -203,7 +209,7 @@ def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     from toolcrib.skills.doctor import SkillDoctor
 
     now = time.time()
-    examined = _with_skills(config, lambda cases, session: SkillDoctor(cases).examine(session, now))
+    examined = _with_skills(config, lambda cases, session: SkillDoctor(cases).examine(session, now), "skills doctor")
     if as_json:
         skills = [health.as_json for health in examined.skills]
         print_json({"skills": skills, "unlisted": list(examined.unlisted)})
@@ -238,7 +244,7 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
         overview = await overviews.overview(session)
         return skill, next((reason for each, reason in overview.withheld if each.id == skill.id), None)
 
-    skill, reason = _with_skills(config, switch)
+    skill, reason = _with_skills(config, switch, f"skills {'enable' if enabled else 'disable'}")
     if as_json:
         print_json({"name": skill.name, "source": skill.source, "enabled": enabled, "hidden": reason})
         return
@@ -247,10 +253,12 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
         print_text(f"It is still hidden: {reason}", error=True)
 
 
-def _with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
+def _with_skills(
+    config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]", command: str
+) -> _Answer:
     if not load_settings(config).toolcrib.skills.enabled:
         raise BadRequest("Skills are disabled: set toolcrib.skills.enabled to true in the config.")
-    return with_skills(config, use)
+    return with_skills(config, use, command=command)
 
 
 def _require_source(overview: "Overview", source: str | None) -> None:

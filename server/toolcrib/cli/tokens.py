@@ -126,7 +126,7 @@ def prices_now(config: "Path | None", settings: "Settings") -> Prices:
         ToolcribError: there is no server in the config, or an index cannot be read.
 
     """
-    prices = with_index(config, _prices)
+    prices = with_index(config, _prices, command="tokens")
     instructions, listed = first_seen(settings)
     return Prices(
         servers=prices.servers,

@@ -67,7 +67,7 @@ def search(
         found = await indexed.finder.find(session, request, indexed.catalog, detail, _no_state)
         return _with_left_out(found, indexed, session), unlisted
 
-    answer, unlisted = with_index(config, find, server)
+    answer, unlisted = with_index(config, find, server, command="search")
     notes = [answer.note] if answer.note else []
     lines = [*(map(_hit_text, answer.hits) if answer.hits else ["Nothing found."]), *notes]
     print_answer({**search_json(answer), "unlisted": unlisted}, lines, as_json=as_json)
@@ -95,7 +95,7 @@ def call(
         request = Request(session, on_progress=partial(_show_progress, line))
         return await tool_use_cases.call_any(request, name, given)
 
-    result = with_tools(config, run, line, choose=for_tool(name))
+    result = with_tools(config, run, line, command="call", choose=for_tool(name))
     if as_json:
         print_json(result)
     else:
@@ -121,7 +121,7 @@ def list_tools(
 
     shown = [
         (tool, definition)
-        for tool, definition in with_tools(config, read, WaitingLine(quiet=as_json), server)
+        for tool, definition in with_tools(config, read, WaitingLine(quiet=as_json), server, command="tools list")
         if server in (None, tool.server) and mode in (None, tool.loading_mode)
     ]
     answer = [{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown]
@@ -164,7 +164,7 @@ def show(name: ToolArgument, config: ConfigOption = None, as_json: JsonOption = 
         near = await tool_use_cases.finder.near_names(session, name, catalog)
         raise BadRequest(f"{UnknownTool(name)}{near}")
 
-    definition = with_tools(config, read, WaitingLine(quiet=as_json), choose=for_tool(name))
+    definition = with_tools(config, read, WaitingLine(quiet=as_json), command="tools show", choose=for_tool(name))
     rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
     text = f"{definition['name']}\n\n{definition.get('description', '')}\n"
     print_answer(definition, (text, json.dumps(rest, indent=2, ensure_ascii=False)), as_json=as_json)

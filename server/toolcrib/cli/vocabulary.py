@@ -41,7 +41,7 @@ def vocabulary(
         raise typer.BadParameter("requires --forget: without it, everything is shown", param_hint="--all")
     settings = load_settings(config)
     selection = _Selection(word, tool, principal)
-    with open_offline(settings, Runtime(), keep_rows=True) as offline:
+    with open_offline(settings, Runtime(command="index vocabulary"), keep_rows=True) as offline:
         if not forget:
             found = [*_lessons(offline, selection)]
             print_answer(found, _lines(found, settings.toolcrib.tool_search.learn), as_json=as_json)

@@ -186,6 +186,7 @@ class EventLog:
     """Receives events from all parts of the program and writes those of sufficient level.
 
     ``clean`` is applied to every text: it redacts secrets and personal data. ``clock`` returns seconds since the epoch.
+    ``command`` is noted in each event, if this is the log of a command of a person.
     """
 
     def __init__(
@@ -195,8 +196,10 @@ class EventLog:
         level: Level = "info",
         clean: Callable[[str], str] = redact_text,
         clock: Callable[[], float] = time.time,
+        command: str = "",
     ) -> None:
         self._write, self._clean, self._clock = write, clean, clock
+        self._command = {"command": command} if command else {}
         self._clean_known = lru_cache(_KNOWN_TEXTS)(clean)
         self._floor = _RANKS[level]
         self._encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -212,6 +215,7 @@ class EventLog:
             "event": event.name,
             # The client names itself in it.
             "session": self._cleaned(session),
+            **self._command,
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
             **{name: self._cleaned(getattr(event, name)) for name in _fields_of(type(event))},
         }
@@ -266,6 +270,7 @@ def open_event_log(
     mirror: Callable[[str], None] | None = None,
     clean: Callable[[str], str] = redact_text,
     clock: Callable[[], float] = time.time,
+    command: str = "",
 ) -> Generator[EventLog]:
     """Open the event log in ``file``, if any; ``mirror`` is called with every line too, without its line end.
 
@@ -291,4 +296,4 @@ def open_event_log(
             if add:
                 add(line)
 
-        yield EventLog(write, level=level, clean=clean, clock=clock)
+        yield EventLog(write, level=level, clean=clean, clock=clock, command=command)

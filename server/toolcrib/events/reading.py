@@ -37,8 +37,8 @@ class EventFormatter:
         text = one_line(summarize(event, origin)) if summarize else ""
         if not text:
             return ""
-        whose = f"{one_line(session)}  " if isinstance(session, str) else ""
-        return f"{_local_time(event)}  {whose}{text}"
+        whose = f"toolcrib {command}" if (command := command_of(event)) else session
+        return f"{_local_time(event)}  {f'{one_line(whose)}  ' if isinstance(whose, str) else ''}{text}"
 
     def _words(self, session: str, search: int) -> str:
         """Return the query of a search, if its event was seen."""
@@ -53,6 +53,12 @@ def time_of(event: JsonObject) -> datetime | None:
         return datetime.fromisoformat(str(event.get("ts")))
     except ValueError:
         return None
+
+
+def command_of(event: JsonObject) -> str:
+    """Return the command of a person that made an event; empty for what was done for a client."""
+    command = event.get("command")
+    return command if isinstance(command, str) else ""
 
 
 def has_failed(event: JsonObject) -> bool:

@@ -94,6 +94,7 @@ def open_offline(
                     mirror=runtime.mirror,
                     clean=settings.redactor.redact,
                     clock=runtime.wall_clock,
+                    command=runtime.command,
                 )
             )
         if state is None:

@@ -27,6 +27,7 @@ class Runtime:
     ``jitter`` returns a number in [0, 1). ``pause`` waits for so many seconds between two checks of the catalog's age.
     ``mirror`` gets each event as a line of JSON. ``connector`` reaches servers; None: as the config says. ``pid``
     distinguishes the sessions of this process in shared files. ``new_handle`` makes every handle that a caller gets.
+    ``command`` is the command of a person that this process runs, such as ``index refresh``; empty: it serves clients.
     """
 
     wall_clock: Callable[[], float] = time.time
@@ -39,3 +40,4 @@ class Runtime:
     connector: "Connector | None" = None
     pid: int = field(default_factory=os.getpid)
     new_handle: NewHandle = new_handle
+    command: str = ""
