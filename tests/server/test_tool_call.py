@@ -49,7 +49,7 @@ async def test_a_name_in_another_case_or_shape_is_unknown(tmp_path):
 async def test_a_bare_name_that_two_servers_have_names_neither_and_both_are_suggested(tmp_path):
     async with world(tmp_path, {"github": [CREATE], "jira": [CREATE]}) as w, w.client() as client:
         said = await refused(client, "create_issue", FITS)
-        assert said == "Unknown tool: create_issue. Similar names: jira__create_issue, github__create_issue"
+        assert said == "Unknown tool: create_issue. Similar names: github__create_issue, jira__create_issue"
         assert w["github"].calls() == w["jira"].calls() == []
 
 
@@ -81,6 +81,42 @@ async def test_at_most_three_near_names_are_suggested(tmp_path):
     async with world(tmp_path, {"github": tools}) as w, w.client() as client:
         assert (await refused(client, "create_an_issue")).count("github__create_issue_") == 3
         assert await refused(client, "teleport") == "Unknown tool: teleport"
+
+
+async def test_names_are_suggested_by_spelling_and_only_where_they_are_near(tmp_path):
+    servers = {
+        "git": [
+            tool("git_show", "Shows the log of one commit."),
+            tool("git_log", "Lists commits."),
+            tool("git_branch"),
+        ],
+        "devtools": [
+            tool("emulate", "Emulates a device that does not exist, such as nosuch."),
+            tool("get_file_contents"),
+        ],
+    }
+    async with world(tmp_path, servers) as w, w.client() as client:
+        for written, meant in (
+            *(("git_lgo", "git__git_log"), ("git__git_lgo", "git__git_log"), ("git.lgo", "git__git_log")),
+            *(("mcp__toolcrib__git__git_lgo", "git__git_log"), ("other__git_lgo", "git__git_log")),
+            *(
+                ("devtools.emualte", "devtools__emulate"),
+                ("contents_of_file", ""),
+                ("nosuch__x", ""),
+                ("git__frob", ""),
+            ),
+            *(("list_commits", ""), ("get_file", "devtools__get_file_contents")),
+        ):
+            expected = f"Unknown tool: {written}" + (f". Similar names: {meant}" if meant else "")
+            assert await refused(client, written) == expected
+
+
+async def test_the_tool_of_the_named_server_is_suggested_before_that_of_another(tmp_path):
+    servers = {"alpha": [tool("send_mail")], "beta": [tool("send_mail")]}
+    async with world(tmp_path, servers) as w, w.client() as client:
+        for written in ("beta__send_mial", "beta/sendmail", "beta_send_mail"):
+            said = await refused(client, written)
+            assert said.startswith(f"Unknown tool: {written}. Similar names: beta__send_mail"), said
 
 
 async def test_the_built_in_tools_are_not_called_through_tool_call(tmp_path):

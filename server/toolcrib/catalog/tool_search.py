@@ -18,6 +18,7 @@ from toolcrib.catalog.definitions import shortest
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.near_tools import near_tools
 from toolcrib.catalog.own_words import OwnWords
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.catalog.views import FIELDS, CatalogView, CatalogViews
@@ -35,7 +36,6 @@ from toolcrib.search.ranking import NO_LESSONS, Lessons
 
 _log = logging.getLogger(__name__)
 
-_NEAR_NAMES = 3
 _UNLIKELY = 0.09
 """If the first hit is less likely than this to be right, no hit is likely (ADR 43)."""
 
@@ -495,14 +495,12 @@ class ToolFinder:
             _log.warning("the next search has to read what is new by itself: %s", error)
 
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
-        """Return up to three permitted names similar to ``name``, as the end of an error text."""
-        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self.view(session, catalog), None, NOTHING_LEARNT)
-        names = ", ".join(match.document.public_name for match in found.matches)
-        return f". Similar names: {names}" if names else ""
+        """Return up to three permitted names spelled like ``name``, as the end of an error text."""
+        names = await anyio.to_thread.run_sync(near_tools, name, self._gate.permitted(session, catalog).tools)
+        return f". Similar names: {', '.join(names)}" if names else ""
 
     async def _found(
-        self, request: SearchRequest, catalog: Catalog, view: CatalogView, detail: Detail | None, learnt: Vocabulary
+        self, request: SearchRequest, catalog: Catalog, view: CatalogView, detail: Detail, learnt: Vocabulary
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is shown of the hits; in a worker thread, unless switching would take longer."""
 
@@ -514,7 +512,7 @@ class ToolFinder:
         quick = self.searcher.is_quick(request, catalog, view.permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _shown(self, found: Found[Tool], view: CatalogView, detail: Detail | None) -> Mapping[int, Shown]:
-        """Read the requested detail of the hits, by row; None: nothing."""
-        rows = [match.document.row for match in found.matches] if detail else []
+    def _shown(self, found: Found[Tool], view: CatalogView, detail: Detail) -> Mapping[int, Shown]:
+        """Read the requested detail of the hits, by row."""
+        rows = [match.document.row for match in found.matches]
         return whole(view, rows) if detail == "schema" else self._briefs.read(view, rows)
