@@ -116,7 +116,8 @@ class World:
     def catalog(self) -> Catalog:
         self.generation += 1
         servers = {key: row.config_fingerprint for key, row in self.index.server_rows().items()}
-        return Catalog(self.index.load(servers), self.generation, self.index.withheld(servers))
+        tools, instructions = self.index.load(servers), self.index.instructions(servers)
+        return Catalog(tools, self.generation, self.index.withheld(servers), instructions=instructions)
 
     def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: Any) -> Found[Tool]:
         catalog = self.catalog()

@@ -20,7 +20,7 @@ from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, StartFailed
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.connection import Era
+from toolcrib.downstream.connection import Era, Greeting
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies
@@ -60,15 +60,15 @@ class Watched:
     starting_most: int = 0
     listing_error: Exception | None = None
 
-    async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> Mapping[str, str]:
+    async def listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> Mapping[str, str]:
         if self.listing_error is not None:
             raise self.listing_error
-        self.lists.append((server.key, [tool["name"] for tool in raw], era))
+        self.lists.append((server.key, [tool["name"] for tool in raw], greeting.era))
         await anyio.lowlevel.checkpoint()
         return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw}
 
     async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[Mapping[str, str], bool]:
-        return await self.listed(server, raw, "legacy"), True
+        return await self.listed(server, raw, Greeting("legacy")), True
 
     def state_changed(self, key: str, status: Status) -> None:
         self.states.append((key, status))

@@ -100,7 +100,7 @@ class MemoryServer:
     ``start``, or a method. ``entry`` is its entry in ``mcpServers``. ``offers`` has what it lists besides tools, by the
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
-    in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages.
+    in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages. ``instructions`` are for a model.
     ``on_initialized``, where it is given, gets what each client with a session answers to ``asks_first``: asked at the
     handshake, and at each change of roots.
     """
@@ -116,6 +116,7 @@ class MemoryServer:
     given: dict[str, Answer] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
     logs: bool = False
+    instructions: str = ""
     on_initialized: list[JsonObject] | None = None
     asks_first: tuple[str, JsonObject | None] = ("roots/list", None)
     starts: int = 0
@@ -284,7 +285,8 @@ class _Talk:
         modern = f"{_META}protocolVersion" in params.get("_meta", {})
         if ("modern" if modern else "legacy") not in self._server.eras:
             raise MCPError(-32022, "Unsupported protocol version", {"supported": [MODERN], "requested": ""})
-        about = {"capabilities": self._server.capabilities}
+        about: JsonObject = {"capabilities": self._server.capabilities}
+        about |= {"instructions": self._server.instructions} if self._server.instructions else {}
         more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
         match method:
             case "initialize":

@@ -133,7 +133,7 @@ class Ingest:
     """One downstream's whole list, ready for the index.
 
     ``denied`` are digests of the bare names of its tools that are denied to everyone; ``withheld`` are those of their
-    names that no glob of the policy tells.
+    names that no glob of the policy tells. ``instructions`` is what the server tells a model of itself, cleaned.
     """
 
     server: str
@@ -141,6 +141,7 @@ class Ingest:
     refused: tuple[Refused, ...]
     withheld: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    instructions: str = ""
 
 
 class Caller(NamedTuple):

@@ -10,6 +10,7 @@ PUBLIC = (
     "gate",
     "index",
     "indexing",
+    "instructions",
     "learning",
     "lint",
     "name_detection",

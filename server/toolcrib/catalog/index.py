@@ -320,6 +320,7 @@ TOOLS_SCHEMA = Schema(
         statements(_FAILURES),
         statements(*(_OFFERS, _OFFER_LISTS, _OFFER_SERVERS), "CREATE INDEX offers_by_server ON offers(server, kind)"),
         statements(_EDITED),
+        statements("ALTER TABLE servers ADD COLUMN instructions TEXT NOT NULL DEFAULT ''"),
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -399,7 +400,7 @@ class Changes:
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""
 
-_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
+_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions")
 """The columns written for a server's list besides its tools."""
 
 _GATE = f"SELECT {', '.join(_TOOL.columns)} FROM tools WHERE namespace"  # noqa: S608 - own column names
@@ -480,6 +481,7 @@ class ToolIndex:
                 _REFUSED.encode(ingest.refused),
                 to_json(ingest.withheld),
                 to_json(ingest.denied),
+                ingest.instructions,
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
@@ -612,6 +614,13 @@ class ToolIndex:
             kept = connection.execute(query, (to_json(sorted(closed)),))
             digests = map(name_digest, chain.from_iterable(kept))
             return frozenset((*chain.from_iterable(map(json.loads, (*listed, *earlier))), *digests))
+
+    def instructions(self, servers: Mapping[str, str]) -> dict[str, str]:
+        """Return what these servers (key -> config fingerprint) tell a model of themselves, if they tell anything."""
+        query = "SELECT key, config_fingerprint, instructions FROM servers WHERE instructions != ''"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query).fetchall()
+            return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
 
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.

@@ -180,9 +180,14 @@ class Indexer:
         if self._generation != generation or dropped:
             list_again(await anyio.to_thread.run_sync(self.unlisted))
 
-    async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:
-        """Store a server's complete list. Return its tools' names with the fingerprints of their records."""
-        taken = await self._shaped(server, raw_tools)
+    async def listed(
+        self, server: ServerSettings, raw_tools: list[Any], era: str, instructions: str = ""
+    ) -> dict[str, str]:
+        """Store a server's complete list, and what it tells a model of itself.
+
+        Return its tools' names with the fingerprints of their records.
+        """
+        taken = await self._shaped(server, raw_tools, instructions)
         async with self._storing:
             stored = await anyio.to_thread.run_sync(self._store, taken, era)
         # What is stored is published too, even if its server is stopped now: nobody would list it again.
@@ -231,14 +236,14 @@ class Indexer:
         indexed = {tool.name: tool.fingerprint for tool in self.catalog.tools if tool.server == server.key}
         return tools, tools == indexed
 
-    async def _shaped(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
+    async def _shaped(self, server: ServerSettings, raw_tools: list[Any], instructions: str = "") -> Ingest:
         turn = self._turns[len(raw_tools) >= _LARGE_LIST]
-        return await anyio.to_thread.run_sync(self._taken, server, raw_tools, limiter=turn)
+        return await anyio.to_thread.run_sync(self._taken, server, raw_tools, instructions, limiter=turn)
 
-    def _taken(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
+    def _taken(self, server: ServerSettings, raw_tools: list[Any], instructions: str) -> Ingest:
         from toolcrib.catalog.ingest import ingest  # noqa: PLC0415 - as above
 
-        return ingest(server, raw_tools, self._shaping)
+        return ingest(server, raw_tools, self._shaping, instructions)
 
     def _notify(self, change: CatalogChange) -> None:
         for on_change in self._on_change:
@@ -278,7 +283,7 @@ class Indexer:
         """Build the catalog with new lists of these servers; nobody has changed the others."""
         tools = self._index.load({server: self._fingerprints[server] for server in servers})
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        catalog = self.catalog.with_lists(servers, tools, withheld)
+        catalog = self.catalog.with_lists(servers, tools, withheld, self._index.instructions(self._fingerprints))
         catalog.prepare()
         return self._permitted(catalog)
 
@@ -296,7 +301,8 @@ class Indexer:
         """Build the catalog, and the permitted tools of every kind of caller seen so far, before it is published."""
         tools = self._index.load(self._fingerprints)
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld))
+        instructions = self._index.instructions(self._fingerprints)
+        return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld, instructions=instructions))
 
     def _permitted(self, catalog: Catalog) -> Catalog:
         for permissions in self._policy.known_permissions():

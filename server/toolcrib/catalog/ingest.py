@@ -113,8 +113,10 @@ class _Draft:
     parameters: Sequence[tuple[str, str]]
 
 
-def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
+def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, instructions: str = "") -> Ingest:
     """Return the records of all tools in a downstream's list, and the tools that cannot be offered.
+
+    ``instructions`` is what the server tells a model of itself.
 
     A tool that the policy denies to everyone is in neither. If no policy glob contains its name, a digest of it is
     returned, so that it is recognised in the texts of other tools. Never raises, whatever JSON the items are.
@@ -136,6 +138,7 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
         refused=tuple(refused),
         withheld=_digests((name for item in denied for name in item.withheld), limit),
         denied=_digests((item.name for item in denied), limit),
+        instructions=one_line(instructions[:TEXT_MAX]),
     )
 
 

@@ -247,6 +247,7 @@ class _Scope:
     """The offers that one search may find."""
 
     losses = NO_LOSSES
+    context = None
 
     def __init__(self, documents: OfferDocuments, server: str | None) -> None:
         self.documents = documents

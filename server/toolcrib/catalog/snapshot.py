@@ -97,6 +97,7 @@ def _grouped(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, list[Tool]]:
 
 
 _NO_OTHERS: Mapping[str, ServerTools] = MappingProxyType({})
+_NO_INSTRUCTIONS: Mapping[str, str] = MappingProxyType({})
 _SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
@@ -159,7 +160,8 @@ class Catalog:
     """All tools at one moment. ``generation`` distinguishes snapshots; it is larger for a later one.
 
     ``withheld`` are digests of the names of tools that servers list and that nobody may use. ``others`` are the tools
-    of further servers, taken over from an earlier catalog.
+    of further servers, taken over from an earlier catalog. ``instructions`` are what servers tell a model of
+    themselves, by server.
     """
 
     def __init__(
@@ -168,11 +170,12 @@ class Catalog:
         generation: int = 0,
         withheld: Collection[str] = (),
         others: Mapping[str, ServerTools] = _NO_OTHERS,
+        instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
     ) -> None:
         listed: defaultdict[str, list[Tool]] = defaultdict(list)
         for tool in tools:
             listed[tool.server].append(tool)
-        self.generation = generation
+        self.generation, self.instructions = generation, instructions
         self._withheld = frozenset(withheld)
         self._by_server = {**others, **{server: ServerTools(server, each) for server, each in listed.items()}}
         self._server_max = max(map(len, self._by_server), default=0)
@@ -181,10 +184,19 @@ class Catalog:
         self._permitted: dict[tuple[int, ...], Permitted] = {}
         self._open = Recent[tuple[tuple[int, ...], frozenset[int]], Permitted](_OPEN_MAX)
 
-    def with_lists(self, servers: Collection[str], tools: Iterable[Tool], withheld: Collection[str]) -> "Catalog":
-        """Return the next catalog, in which these servers have these tools and all others are unchanged."""
+    def with_lists(
+        self,
+        servers: Collection[str],
+        tools: Iterable[Tool],
+        withheld: Collection[str],
+        instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
+    ) -> "Catalog":
+        """Return the next catalog, in which these servers have these tools and all others are unchanged.
+
+        ``instructions`` are those of all servers.
+        """
         others = {key: named for key, named in self._by_server.items() if key not in servers}
-        return Catalog(tools, self.generation + 1, withheld, others)
+        return Catalog(tools, self.generation + 1, withheld, others, instructions)
 
     def get(self, public_name: str) -> Tool | None:
         """Return the tool with exactly this public name."""

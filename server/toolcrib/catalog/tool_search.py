@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
@@ -32,7 +32,10 @@ from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
 from toolcrib.search.postings import Inverted, Text
 from toolcrib.search.query import NO_ACTIONS, Actions, Verbs
-from toolcrib.search.ranking import NO_LESSONS, Lessons
+from toolcrib.search.ranking import NO_LESSONS, Context, Lessons
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.instructions import Introduction
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +110,8 @@ class Searcher:
 
     def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
         """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""
-        return self._engine.is_quick(request, self._views.view(catalog, permitted))
+        view = self._views.view(catalog, permitted)
+        return view.has_context and self._engine.is_quick(request, view)
 
 
 class _Scope:
@@ -132,6 +136,10 @@ class _Scope:
         if self._server is not None and self._permitted.part(server=self._server) == frozenset():
             return "There is no tool of such a server."
         return "All of these tools are always loaded; include_always_loaded finds them too."
+
+    @property
+    def context(self) -> Context | None:
+        return self.documents.context
 
     def document(self, number: int) -> Tool:
         return self._permitted.tools[number]
@@ -239,7 +247,8 @@ class FoundTool:
 class SearchAnswer:
     """The answer of ``tool_search``. ``usage`` says how to call the hits, ``note`` why there are no more.
 
-    ``evidence`` is what ``confidence`` is derived from, comparable between queries.
+    ``introductions`` are what servers of hits say of themselves. ``evidence`` is what ``confidence`` is derived from,
+    comparable between queries.
     """
 
     hits: tuple[FoundTool, ...]
@@ -250,11 +259,13 @@ class SearchAnswer:
     usage: str | None
     note: str | None
     evidence: Evidence
+    introductions: "tuple[Introduction, ...]" = ()
 
 
 def search_json(answer: SearchAnswer) -> JsonObject:
     """Return the structured answer of ``tool_search``."""
     said = {"usage": answer.usage, "note": answer.note}
+    servers = [{"server": each.server, "says": each.text} for each in answer.introductions]
     return {
         "tools": [_found(hit) for hit in answer.hits],
         "query": answer.query,
@@ -262,6 +273,7 @@ def search_json(answer: SearchAnswer) -> JsonObject:
         "total_deferred": answer.total_deferred,
         "confidence": answer.confidence,
         **{key: text for key, text in said.items() if text},
+        **({"servers": servers} if servers else {}),
     }
 
 

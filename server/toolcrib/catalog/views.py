@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
+from types import MappingProxyType
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.json_decoding import collector_paused
@@ -24,7 +25,7 @@ from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.disk_postings import StoredPostings
 from toolcrib.search.postings import Does, Postings, Version, Worded
-from toolcrib.search.ranking import Field
+from toolcrib.search.ranking import Context, Field
 from toolcrib.storage.store import damaged_rows
 
 FIELDS = (
@@ -46,6 +47,7 @@ Measured on four catalogs; quality is flat around these values.
 _REMEMBERED_MAX = 8192
 _VIEWS_MAX = 64
 _NO_WORDS = ("",) * len(FIELDS)
+_NO_INSTRUCTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ class CatalogView:
         masker: NameMasker,
         postings: StoredPostings,
         own: AskingByTool = NO_ASKING,
+        instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
     ) -> None:
+        self._instructions = instructions
         self._index, self.permitted, self.masker, self._postings = index, permitted, masker, postings
         self.own = own
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
@@ -174,6 +178,20 @@ class CatalogView:
         found = self._index.words(asked.naming, asked.versions) if asked.naming else {}
         unread = chain(asked.naming, (row for row in self.in_order if row not in asked.rows))
         return {**dict.fromkeys(unread, _NO_WORDS), **self._reworded(found, asked.naming)}
+
+    @cached_property
+    def context(self) -> Context | None:
+        """The words in the instructions of servers of which these callers may use a tool; None if there are none."""
+        if not self._instructions:
+            return None
+        from toolcrib.catalog.instructions import words_about  # noqa: PLC0415 - most servers have none
+
+        return words_about(self._instructions, self.permitted.tools, self.masker)
+
+    @property
+    def has_context(self) -> bool:
+        """Whether :attr:`context` is there without the work of reading it."""
+        return not self._instructions or "context" in vars(self)
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
         """Open the stored postings of all permitted tools, for one query; None if they are not stored."""
@@ -312,4 +330,4 @@ class CatalogViews:
     def build(self, catalog: Catalog, permitted: Permitted) -> CatalogView:
         """Return the same without caching it: for a catalog that is not published yet."""
         masker = self._maskers.masker(catalog, permitted.permissions)
-        return CatalogView(self._index, permitted, masker, self._postings, self._own())
+        return CatalogView(self._index, permitted, masker, self._postings, self._own(), catalog.instructions)

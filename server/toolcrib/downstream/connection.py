@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -341,6 +342,11 @@ class Connection:
         """The protocol era that was negotiated."""
         return "modern" if self.session.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
+    @property
+    def greeting(self) -> "Greeting":
+        """What the server said when it was connected."""
+        return Greeting(self.era, self.session.instructions or "")
+
     async def explain(self) -> str:
         """Return what the transport knows about a failure; may be empty."""
         return await self._streams.explain()
@@ -581,8 +587,17 @@ _RELIST_SHARE = 2
 LiveTools = Mapping[str, str]
 """The tools of a live connection's own list: name to fingerprint of the record made of it."""
 
-IngestList = Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
-"""Gets a server's raw tool list and era."""
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a server said when it was connected: its era, and its instructions for a model, in its own words."""
+
+    era: Era
+    instructions: str = ""
+
+
+IngestList = Callable[[ServerSettings, list[Any], Greeting], Awaitable[LiveTools]]
+"""Gets a server's raw tool list, and what it said on connecting."""
 
 
 class LiveList:
@@ -606,7 +621,7 @@ class LiveList:
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
                 self.tools = await self._ingest(
-                    self._settings, await connection.list_tools(pages=self._pages), connection.era
+                    self._settings, await connection.list_tools(pages=self._pages), connection.greeting
                 )
             connection.changes_listed = changes
             self.era = connection.era

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.connection import Era, LiveTools
+from toolcrib.downstream.connection import Era, Greeting, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
 from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
@@ -189,7 +189,7 @@ class Fleet:
                 "Nothing ran; try again later.",
             )
 
-    async def _compare(self, settings: ServerSettings, raw: list[Any], _era: Era) -> LiveTools:
+    async def _compare(self, settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:
         """Use a list for one connection only; if it differs from the index, refresh the shared list."""
         tools, is_indexed = await self._dependencies.compare(settings, raw)
         if not is_indexed and settings.key not in self.listing:

@@ -34,7 +34,7 @@ from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.offers import OfferIndexer
 from toolcrib.config.loading import keep_fixed_keys
 from toolcrib.config.settings import STATE, ServerSettings, Settings
-from toolcrib.downstream.connection import Era, LiveTools, known_era
+from toolcrib.downstream.connection import Era, Greeting, LiveTools, known_era
 from toolcrib.downstream.fleet import Fleet, StartPlan, open_fleet
 from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies
@@ -362,8 +362,9 @@ class _ServerReports:
             logins=self._logins,
         )
 
-    async def _listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
-        return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, era))
+    async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
+        said = greeting.era, greeting.instructions
+        return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, *said))
 
     async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
         return await self._ingested(lambda offline: offline.indexer.compared(self._entry(server), raw))

@@ -3,12 +3,12 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 import anyio.to_thread
@@ -65,6 +65,9 @@ from toolcrib.policy.rules import ConfirmRules, effects_of
 from toolcrib.policy.sessions import PastSearch, Session
 from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.instructions import Introduction
 
 _REDEFINED_MAX = 100
 """Maximum number of reported changes per list: a server may change thousands, repeatedly."""
@@ -504,7 +507,11 @@ class ToolUseCases:
         await self._likely_servers(session, request)
         catalog = self.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
-        answer = replace(found, note=self._notes.note(session, found, request.server, catalog))
+        answer = replace(
+            found,
+            note=self._notes.note(session, found, request.server, catalog),
+            introductions=await self._introduced(session, [hit.tool.server for hit in found.hits], catalog),
+        )
         self._reports.searched(session, answer, catalog, began)
         return answer
 
@@ -524,6 +531,23 @@ class ToolUseCases:
             self.fleet.prefer([key])
             await self._first_listing(session, [key])
             await self.fleet.try_again(key)
+
+    async def _introduced(
+        self, session: Session, servers: Sequence[str], catalog: Catalog
+    ) -> "tuple[Introduction, ...]":
+        """Return what servers say of themselves that the session was not shown yet; nothing without a session."""
+        new = {*servers}.intersection(catalog.instructions).difference(session.introduced)
+        if not session.lasting or not new:
+            return ()
+        masker = self.gate.masker(session, catalog)
+
+        def read() -> "tuple[Introduction, ...]":
+            from toolcrib.catalog.instructions import read  # noqa: PLC0415 - most servers have none
+
+            return read((server for server in servers if server in new), masker)
+
+        introductions = await anyio.to_thread.run_sync(read)
+        return tuple(each for each in introductions if session.introduce(each.server, each.tokens))
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server's state if it matters to a caller; sleeping is normal."""
@@ -549,7 +573,8 @@ class ToolUseCases:
         """Answer ``tool_call``: any permitted tool, in any spelling, with arguments validated first."""
         decide = partial(self._decide_any, read_only=read_only)
         try:
-            return await self._run(request, name, arguments, decide, source="tool_call")
+            result = await self._run(request, name, arguments, decide, source="tool_call")
+            return await self._with_introduction(request.session, name, result)
         except UnknownTool as error:
             catalog = self.indexer.current()
             return failure(str(error) + await self.finder.near_names(request.session, name, catalog))
@@ -559,6 +584,19 @@ class ToolUseCases:
             return failure(f"The server of {name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
             return failure(str(error))
+
+    async def _with_introduction(self, session: Session, name: str, result: JsonObject) -> JsonObject:
+        """Return a result with what the tool's server says of itself behind it, if the session was not shown that.
+
+        Not beside structured content, which many hosts show alone: it is shown with another result or hit then.
+        """
+        catalog, content = self.indexer.current(), result.get("content")
+        if not catalog.instructions or "structuredContent" in result or not isinstance(content, list):
+            return result
+        tool = self._find(session, name, forgiving=True)
+        said = await self._introduced(session, [tool.server], catalog) if tool else ()
+        blocks = [{"type": "text", "text": each.as_line} for each in said]
+        return {**result, "content": [*cast("list[Any]", content), *blocks]} if blocks else result
 
     async def _run(self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str) -> JsonObject:
         """Decide about a call and run it; if its server changed the tool meanwhile, decide again.

@@ -368,6 +368,10 @@ def no_confirmations() -> "Recent[Approval, None]":
     return Recent(_CONFIRMED_MAX)
 
 
+INTRODUCTIONS_MAX = 400
+"""Maximum tokens that instructions of servers take in one session."""
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Who is asking, and through which activation scope.
@@ -380,6 +384,7 @@ class Session:
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
+    ``introduced`` are the servers whose instructions it was shown, with the tokens that these took.
     ``history`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
     lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
     """
@@ -398,9 +403,18 @@ class Session:
     permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: SentSkills = field(default_factory=SentSkills)
+    introduced: dict[str, int] = field(default_factory=dict[str, int])
     history: SessionHistory = field(default_factory=SessionHistory)
     confirmed: "Recent[Approval, None] | None" = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
+
+    def introduce(self, server: str, tokens: int) -> bool:
+        """Return whether the instructions of a server are shown now: once, and within the share of all servers."""
+        fits = sum(self.introduced.values()) + tokens <= INTRODUCTIONS_MAX
+        if server in self.introduced or not fits:
+            return False
+        self.introduced[server] = tokens
+        return True
 
     def restarted(self) -> "Session | None":
         """Return the session as if nothing had been done in it; None where it goes on with what was kept of another."""

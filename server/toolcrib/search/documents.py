@@ -14,7 +14,7 @@ from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.confidence import Confidence, Evidence, word_for
 from toolcrib.search.postings import Does, Postings, Text, Version, Worded
 from toolcrib.search.query import Actions, Verbs
-from toolcrib.search.ranking import Field, Lessons
+from toolcrib.search.ranking import Context, Field, Lessons
 
 FULL_NAME, PREFIX, PART_OF_NAME, OTHER_TEXT = 0.95, 0.90, 0.85, 0.75
 """The score of a match (R51), by where the pattern matched."""
@@ -335,6 +335,11 @@ class Scope(Protocol[T_co]):
     @property
     def losses(self) -> Mapping[int, float]:
         """Score reductions for reasons other than words, by number; documents without one are omitted."""
+        ...
+
+    @property
+    def context(self) -> Context | None:
+        """What is said about groups of the visible documents; None: nothing is."""
         ...
 
     def lessons(self, query: str) -> Lessons:

@@ -34,8 +34,8 @@ from toolcrib.search.documents import (
 )
 from toolcrib.search.english import Synonyms, read_synonyms, stem
 from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
-from toolcrib.search.query import Verbs, may_be_foreign, read_verbs
-from toolcrib.search.ranking import FieldedBm25, Relevance, boosted
+from toolcrib.search.query import Verbs, may_be_foreign, parsed, read_verbs
+from toolcrib.search.ranking import FieldedBm25, Relevance, boosted, supported
 from toolcrib.search.semantic import Semantic
 from toolcrib.search.translation import Translations
 
@@ -228,15 +228,15 @@ class Engine(Generic[T]):
             ranker = self._ranker(postings)
             # Words of the documents decide, since a catalog may itself be in another language.
             is_english = not may_be_foreign(query, ranker.knows)
-            ranked = ranker.rank(
-                query if is_english else self._translations.in_english(query, ranker.knows),
-                scope.numbers,
-                CANDIDATES + len(known),
-            )
+            asked = query if is_english else self._translations.in_english(query, ranker.knows)
+            ranked = ranker.rank(asked, scope.numbers, CANDIDATES + len(known))
             is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:
                 ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
-            # Where words are sure, usage changes nothing: a clearly better match must not be displaced.
+            # Where words are sure, nothing else counts: a clearly better match must not be displaced.
+            if not is_sure(ranked.evidence) and (context := scope.context):
+                stems = frozenset(map(stem, parsed(asked).terms))
+                ranked = supported(ranked, context, stems, postings.rarity, scope.numbers)
             if not is_sure(ranked.evidence) and (lessons := scope.lessons(query)):
                 ranked = boosted(ranked, lessons, postings.rarity)
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None

@@ -517,6 +517,56 @@ def _is_searchable(stem: str) -> bool:
     return stem not in STOP_WORDS and not stem.isdigit()
 
 
+SUPPORT_MAX = 0.1
+"""Maximum gain from what is said about a group of documents, relative to the best text relevance."""
+
+_MOSTLY, _OF_A_GROUP = 0.5, 5
+"""With this share of the query, as many documents of a group are found although none of them has any of its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is said about groups of documents, and not by any one of them.
+
+    ``stems`` are the words about each group, ``members`` the numbers of its documents, in order; ``group_of`` returns
+    the group of a document.
+    """
+
+    stems: Mapping[str, frozenset[str]]
+    members: Mapping[str, Sequence[int]]
+    group_of: Callable[[int], str]
+
+
+def supported(
+    ranked: Ranked,
+    context: Context,
+    asked: Collection[str],
+    rarity: Callable[[str], float],
+    among: Collection[int] | None = None,
+) -> Ranked:
+    """Return a ranking in which documents gain for the query's stems that are said about their group.
+
+    Each gains by the share of the query, weighted by rarity. Of a group about which most of the query is said, a few
+    documents ``among`` (None: all) are found besides. Evidence for the best text match applies to no other document.
+    """
+    rarities = {stem: rarity(stem) for stem in asked}
+    total = sum(rarities.values())
+    said = {group: stems.intersection(asked) for group, stems in context.stems.items()}
+    shares = {group: sum(map(rarities.__getitem__, met)) / total for group, met in said.items() if met}
+    if not shares:
+        return ranked
+    relevances = dict(ranked.matches)
+    gain = SUPPORT_MAX * (ranked.matches[0][1] if ranked.matches else _BASE_ALONE)
+    for number in relevances:
+        relevances[number] += gain * shares.get(context.group_of(number), 0.0)
+    for group, share in shares.items():
+        if share >= _MOSTLY:
+            findable = (each for each in context.members[group] if among is None or each in among)
+            for number in islice(findable, _OF_A_GROUP):
+                relevances.setdefault(number, gain * share)
+    return _reordered(ranked, relevances)
+
+
 BOOST_MAX = 0.4
 """Maximum gain from usage, relative to the best text relevance: anything further behind never comes first because of
 it.
@@ -547,6 +597,11 @@ def boosted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) ->
     best = ranked.matches[0][1] if ranked.matches else _BASE_ALONE
     for number, share in shares.items():
         relevances[number] = relevances.get(number, 0.0) + BOOST_MAX * share * best
+    return _reordered(ranked, relevances)
+
+
+def _reordered(ranked: Ranked, relevances: Mapping[int, float]) -> Ranked:
+    """Return a ranking by other relevances; evidence for a first match that is no longer first is dropped."""
     matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
     if not ranked.matches or matches[0][0] != ranked.matches[0][0]:
         return replace(ranked, matches=matches, evidence=replace(NO_EVIDENCE, words=ranked.evidence.words))

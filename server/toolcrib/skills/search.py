@@ -77,6 +77,8 @@ class SkillSearcher:
 class _Scope:
     """The skills that one search may find; a copy that may not be found is represented by its original."""
 
+    context = None
+
     def __init__(self, query: SkillQuery, documents: "_SearchedSkills", penalties: Penalties) -> None:
         self.documents, self._visible = documents, documents.visible
         self._skills = _wanted(query, self._visible)

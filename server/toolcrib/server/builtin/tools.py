@@ -98,6 +98,7 @@ _ANSWER = object_of(
         "confidence": CONFIDENCE,
         "usage": TEXT,
         "note": TEXT,
+        "servers": list_of(object_of({"server": TEXT, "says": TEXT}, ["server", "says"])),
     },
     ["tools", "query", "search_type"],
 )
@@ -160,7 +161,8 @@ def answer_text(answer: SearchAnswer) -> str:
     count = "1 tool" if len(answer.hits) == 1 else f"{len(answer.hits)} tools"
     confidence = f", {explained(answer.confidence)}." if answer.hits else "."
     head = count + confidence
-    return "\n".join([head, *map(_found_text, answer.hits), *filter(None, (answer.usage, answer.note))])
+    said = (each.as_line for each in answer.introductions)
+    return "\n".join([head, *map(_found_text, answer.hits), *filter(None, (answer.usage, answer.note)), *said])
 
 
 def _found_text(hit: FoundTool) -> str:
