@@ -328,15 +328,15 @@ async def test_the_index_can_be_made_anew_at_every_start(tmp_path):
         assert it.indexer.unlisted() == ["a", "b"]
 
 
-async def test_a_list_that_is_a_day_old_is_stale_and_one_that_was_never_made_is_not(tmp_path):
+async def test_a_list_that_is_a_day_old_is_outdated_and_one_that_was_never_made_is_not(tmp_path):
     with indexing(tmp_path) as it:
         await it.take_in("a", tool("x"))
         it.clock.now += DAY
-        assert it.indexer.stale() == []
+        assert it.indexer.outdated() == {}
         it.clock.now += 1
-        assert it.indexer.stale() == ["a"]
+        assert it.indexer.outdated() == {"a": "age"}
         await it.take_in("a", tool("x"))
-        assert it.indexer.stale() == []
+        assert it.indexer.outdated() == {}
 
 
 async def test_what_another_process_has_listed_is_seen_soon_after_somebody_looks(tmp_path):

@@ -55,7 +55,7 @@ class Machine:
 
 
 def stale(w: World) -> list[str]:
-    return w.gateway.tools.indexer.stale()
+    return list(w.gateway.tools.indexer.outdated())
 
 
 def test_a_steady_clock_goes_by_the_time_that_has_passed(record_property):

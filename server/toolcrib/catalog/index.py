@@ -321,6 +321,7 @@ TOOLS_SCHEMA = Schema(
         statements(*(_OFFERS, _OFFER_LISTS, _OFFER_SERVERS), "CREATE INDEX offers_by_server ON offers(server, kind)"),
         statements(_EDITED),
         statements("ALTER TABLE servers ADD COLUMN instructions TEXT NOT NULL DEFAULT ''"),
+        statements("ALTER TABLE servers ADD COLUMN program TEXT"),  # null: nothing is known of it
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -400,7 +401,7 @@ class Changes:
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""
 
-_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions")
+_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions", "program")
 """The columns written for a server's list besides its tools."""
 
 _GATE = f"SELECT {', '.join(_TOOL.columns)} FROM tools WHERE namespace"  # noqa: S608 - own column names
@@ -414,7 +415,10 @@ Versions = Mapping[int, Version] | None
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """The state of a server's last listing. ``listed_at`` is in seconds since the epoch."""
+    """The state of a server's last listing. ``listed_at`` is in seconds since the epoch.
+
+    ``program`` is the mark of the program that was listed; None where nothing was known of it.
+    """
 
     key: str
     config_fingerprint: str
@@ -423,6 +427,7 @@ class ServerRow:
     era: str | None
     tool_count: int
     refused: tuple[Refused, ...]
+    program: str | None
 
 
 _REFUSED = objects(Refused)
@@ -453,10 +458,12 @@ class ToolIndex:
         """Return a number that increases when the file is replaced by another, possibly empty one."""
         return self._store.generation
 
-    def replace(self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None) -> Changes:
+    def replace(
+        self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None, program: str | None = None
+    ) -> Changes:
         """Replace the rows of one server by those of ``ingest``, in one transaction; unchanged rows stay untouched.
 
-        ``now`` is in seconds since the epoch. ``era`` None keeps the stored one.
+        ``now`` is in seconds since the epoch. ``era`` None keeps the stored one. ``program`` is the program's mark.
         """
         wanted = {record.public_name: record for record in ingest.records}
 
@@ -482,6 +489,7 @@ class ToolIndex:
                 to_json(ingest.withheld),
                 to_json(ingest.denied),
                 ingest.instructions,
+                program,
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
@@ -688,7 +696,7 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
 
 
 def _note_listing(
-    connection: sqlite3.Connection, server: str, facts: tuple[str, ...], *, now: float, era: str | None
+    connection: sqlite3.Connection, server: str, facts: tuple[str | None, ...], *, now: float, era: str | None
 ) -> None:
     """Write the server's row if a column differs, or its time is too old or in the future."""
     columns = ", ".join(_FACTS)

@@ -1,10 +1,11 @@
 """From a server's raw tool list to the catalog that everybody reads: ingest, store, reload, swap."""
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import anyio
 import anyio.to_thread
@@ -12,9 +13,10 @@ import anyio.to_thread
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Refused
 from toolcrib.base.signals import ChangeSignal
-from toolcrib.catalog.index import Changes, ToolIndex, rows_fingerprint
+from toolcrib.catalog.index import Changes, ServerRow, ToolIndex, rows_fingerprint
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.settings import HttpTarget, ServerSettings, Settings
+from toolcrib.downstream.programs import Program
 from toolcrib.policy.rules import Policy
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ _LARGE_LIST = 200
 """A list of this size takes so long to be validated that only one such list is processed at a time; small ones need not
 wait.
 """
+
+_HOUR_S = 3600.0
+"""How long the list of a server that is reached by HTTP counts as its own: nothing tells of an upgrade there."""
+
+Outdated = Literal["program", "hour", "age"]
+"""Why a known list is read again, as in the event ``list_outdated``."""
 
 _REST_S = 0.25
 """Minimum interval between two checks for changes by other processes, in seconds."""
@@ -132,18 +140,26 @@ class Indexer:
         wanted = [(key, mark) for key, mark in self._fingerprints.items() if key not in self.closed]
         return [key for key, mark in wanted if key not in rows or rows[key].config_fingerprint != mark]
 
-    def stale(self) -> list[str]:
-        """Return the indexed servers whose list is older than ``limits.catalog_max_age_s``.
+    def outdated(self) -> dict[str, Outdated]:
+        """Return the indexed servers whose list may be another by now, and why. Blocks: looks at their files.
 
-        A time equally far in the future comes from a wrong clock, and counts as old.
+        None are if ``limits.catalog_max_age_s`` is infinite.
         """
-        now, most = self._now(), self._settings.toolcrib.limits.catalog_max_age_s
-        fresh_enough = {*self.unlisted(), *self.closed}
-        return [
-            key
-            for key, row in self._index.server_rows().items()
-            if key in self._fingerprints and key not in fresh_enough and abs(now - row.listed_at) > most
-        ]
+        if math.isinf(self._settings.toolcrib.limits.catalog_max_age_s):
+            return {}
+        skipped = {*self.unlisted(), *self.closed}
+        rows = {key: row for key, row in self._index.server_rows().items() if key in self._fingerprints}
+        reasons = {key: self._why_outdated(key, row) for key, row in rows.items() if key not in skipped}
+        return {key: reason for key, reason in reasons.items() if reason}
+
+    def _why_outdated(self, key: str, row: ServerRow) -> Outdated | None:
+        # A time equally far in the future comes from a wrong clock, and counts as old.
+        age_s, target = abs(self._now() - row.listed_at), self._settings.servers[key].target
+        if age_s > self._settings.toolcrib.limits.catalog_max_age_s:
+            return "age"
+        if isinstance(target, HttpTarget):
+            return "hour" if age_s > _HOUR_S else None
+        return "program" if row.program is not None and row.program != Program.find(target).mark() else None
 
     def current(self) -> Catalog:
         """Return the current catalog. Never waits; from any thread."""
@@ -181,15 +197,21 @@ class Indexer:
             list_again(await anyio.to_thread.run_sync(self.unlisted))
 
     async def listed(
-        self, server: ServerSettings, raw_tools: list[Any], era: str, instructions: str = ""
+        self,
+        server: ServerSettings,
+        raw_tools: list[Any],
+        era: str,
+        instructions: str = "",
+        program: str | None = None,
     ) -> dict[str, str]:
         """Store a server's complete list, and what it tells a model of itself.
 
-        Return its tools' names with the fingerprints of their records.
+        Return its tools' names with the fingerprints of their records. ``program`` is the mark of the program that
+        listed them (:class:`Program`), if anything is known of it.
         """
         taken = await self._shaped(server, raw_tools, instructions)
         async with self._storing:
-            stored = await anyio.to_thread.run_sync(self._store, taken, era)
+            stored = await anyio.to_thread.run_sync(self._store, taken, era, program)
         # What is stored is published too, even if its server is stopped now: nobody would list it again.
         with anyio.CancelScope(shield=True):
             await self._publish(server.key, stored)
@@ -249,10 +271,10 @@ class Indexer:
         for on_change in self._on_change:
             on_change(change)
 
-    def _store(self, taken: Ingest, era: str) -> _Stored:
+    def _store(self, taken: Ingest, era: str, program: str | None) -> _Stored:
         generation, version = self._index.generation, self._index.data_version()
         fingerprint = self._fingerprints[taken.server]
-        rows = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+        rows = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era, program=program)
         return _Stored(generation, version, rows, taken.refused)
 
     def _known_with(self, lists: Mapping[str, _Stored]) -> tuple[int, Catalog]:

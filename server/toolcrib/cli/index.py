@@ -197,6 +197,8 @@ def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
     unlisted = "not started: the policy denies all its tools to everyone" if server.is_closed else "not listed yet"
     lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else unlisted)]
+    if server.listed and server.listed.checked_by == "age":
+        lines.append("    no file shows an upgrade: listed again when it is used, or by age (limits.catalog_max_age_s)")
     if server.login:
         lines.append(f"    logged in{login_text(server.login)}")
     if server.failure:

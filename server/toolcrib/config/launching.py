@@ -46,7 +46,7 @@ def starts_toolcrib(command: str, args: Sequence[str]) -> bool:
         rest = args[1:] if args[:1] == ["tool"] else args
         return rest[:1] == ["run"] and _runs_package(rest[1:])
     if program.startswith(("python", "pypy")) or program == "py":
-        return _runs_module(args)
+        return module_of(args) == _OURSELVES
     return program == _OURSELVES
 
 
@@ -73,16 +73,17 @@ def _package(requirement: str) -> str:
     return requirement[:end].lower()
 
 
-def _runs_module(args: Sequence[str]) -> bool:
+def module_of(args: Sequence[str]) -> str | None:
+    """Return the module that a Python with these arguments runs (``-m``); None if it runs something else."""
     rest = iter(args)
     for arg in rest:
         if arg == "-m":
-            return next(rest, "") == _OURSELVES
+            return next(rest, None)
         if not arg.startswith("-"):
-            return False
+            return None
         if arg in _LAUNCHER_OPTIONS_WITH_VALUE:
             next(rest, None)
-    return False
+    return None
 
 
 def find_program(target: StdioTarget) -> str | None:
@@ -96,9 +97,19 @@ def find_program(target: StdioTarget) -> str | None:
 
 def is_program(command: str, target: StdioTarget) -> bool:
     """Return whether a server could start ``command``, by its own search path and from its own folder."""
+    return _found(command, target) is not None
+
+
+def path_of_program(target: StdioTarget) -> Path | None:
+    """Return the file of what :func:`find_program` returns."""
+    found = _found(target.command, target) or _beside_toolcrib(target.command)
+    return None if found is None else Path(found).absolute()
+
+
+def _found(command: str, target: StdioTarget) -> str | None:
     is_bare = Path(command).name == command
     path = command if is_bare or target.cwd is None else str(target.cwd / command)
-    return shutil.which(path, path=target.env.get("PATH", os.defpath)) is not None
+    return shutil.which(path, path=target.env.get("PATH", os.defpath))
 
 
 def _beside_toolcrib(command: str) -> str | None:

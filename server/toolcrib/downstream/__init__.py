@@ -7,6 +7,7 @@ PUBLIC = (
     "lifecycle",
     "offers",
     "process",
+    "programs",
     "states",
     "suspended",
     "transport",

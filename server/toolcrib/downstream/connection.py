@@ -345,7 +345,7 @@ class Connection:
     @property
     def greeting(self) -> "Greeting":
         """What the server said when it was connected."""
-        return Greeting(self.era, self.session.instructions or "")
+        return Greeting(self.era, self.session.instructions or "", self._streams.program)
 
     async def explain(self) -> str:
         """Return what the transport knows about a failure; may be empty."""
@@ -590,10 +590,14 @@ LiveTools = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a server said when it was connected: its era, and its instructions for a model, in its own words."""
+    """What a server said when it was connected: its era, and its instructions for a model, in its own words.
+
+    ``program`` is the mark of the program that was started for it (:class:`Streams`).
+    """
 
     era: Era
     instructions: str = ""
+    program: str | None = None
 
 
 IngestList = Callable[[ServerSettings, list[Any], Greeting], Awaitable[LiveTools]]

@@ -1,7 +1,7 @@
 """All downstreams together: which are indexed first, how many start at once, and which stay running."""
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, Unavailable
-from toolcrib.config.settings import ServerSettings
+from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.connection import Era, Greeting, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
 from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
@@ -66,14 +66,14 @@ _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 
 @dataclass(frozen=True, slots=True)
 class StartPlan:
-    """The initial state of a fleet. Servers in ``unlisted`` were never listed, of those in ``stale`` something is old.
+    """The initial state of a fleet. Servers in ``unlisted`` were never listed, of ``incomplete`` ones only the tools.
 
     Those that are ``silent`` gave no answer at an earlier start. Those that are ``closed`` are of use to nobody, and
     are never started by themselves.
     """
 
     unlisted: Collection[str] = ()
-    stale: Collection[str] = ()
+    incomplete: Collection[str] = ()
     silent: Collection[str] = ()
     closed: Collection[str] = ()
 
@@ -103,6 +103,7 @@ class Fleet:
         self._silent = self._closed = frozenset[str]()
         self._begun: list[str] = []
         self._starts = StartQueue(dependencies.limits.parallel_starts)
+        self._outdated = anyio.Semaphore(dependencies.limits.parallel_starts)
 
     def change(
         self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], dependencies: DownstreamDependencies
@@ -113,6 +114,7 @@ class Fleet:
         """
         self._dependencies, self._scoped_dependencies = dependencies, self._for_scoped(dependencies)
         self._starts = StartQueue(dependencies.limits.parallel_starts)
+        self._outdated = anyio.Semaphore(dependencies.limits.parallel_starts)
         before, scoped = self._servers, self._scoped
         kept = {key for key, server in before.items() if key in servers and server.settings.is_run_as(servers[key])}
         self._servers = {
@@ -266,6 +268,10 @@ class Fleet:
         """Return whether a server has failed; a removed one has not."""
         return key in self._servers and self.status(key).state in DOWN
 
+    def is_up(self, key: str) -> bool:
+        """Return whether a server can be called without being started."""
+        return key in self._servers and self.status(key).state is State.READY
+
     def statuses(self) -> dict[str, Status]:
         """Return every server's state."""
         return {key: self.status(key) for key in self._servers}
@@ -292,14 +298,14 @@ class Fleet:
         silent at an earlier start come last, and are not :attr:`awaited`.
         """
         self._silent, self._closed = frozenset(plan.silent), frozenset(plan.closed)
-        self._begun = [key for key in dict.fromkeys((*plan.unlisted, *plan.stale)) if key not in self._silent]
+        self._begun = [key for key in dict.fromkeys((*plan.unlisted, *plan.incomplete)) if key not in self._silent]
         for key in sorted(plan.unlisted, key=self._silent.__contains__):
             if listed := self._first_listing.get(key):
                 listed.set()  # under an earlier config
             self._first_listing[key] = anyio.Event()
             self._servers[key].was_never_listed = self._lister(key).status.state is not State.READY
             self._tasks.start_soon(self._list_first, key, self._servers[key], self._first_listing[key])
-        self.list_again(plan.stale)
+        self.list_again(plan.incomplete)
         for key, server in self._servers.items():
             is_wanted = server.settings.options.start == "eager" and key not in self._closed
             if is_wanted and self._kept_up.get(key) not in (server, *self._scoped[key].values()):
@@ -360,6 +366,17 @@ class Fleet:
         """List these servers in the background, including running ones."""
         for key in keys:
             self._tasks.start_soon(self._list_again, key)
+
+    def list_outdated(self, key: str) -> None:
+        """List a server whose list is known in the background; of those reached by HTTP only so many at a time."""
+        self._tasks.start_soon(self._list_outdated, key)
+
+    async def _list_outdated(self, key: str) -> None:
+        server = self._servers.get(key)
+        # One that hangs holds up others of its kind, which nobody waits for, but no program that was replaced.
+        bound = self._outdated if server and isinstance(server.settings.target, HttpTarget) else nullcontext()
+        async with bound:
+            await self._list_again(key)
 
     async def _list_again(self, key: str) -> bool:
         """List a server, on its live connection if there is one; return whether that was possible."""

@@ -30,7 +30,7 @@ from toolcrib.downstream.connection import (
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
 from toolcrib.downstream.isolation import SHARED, Isolation, Scope
 from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
-from toolcrib.downstream.process import may_download
+from toolcrib.downstream.programs import may_download
 from toolcrib.downstream.relays import Call, Relays
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.suspended import SuspendedCalls

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import anyio
@@ -18,7 +18,7 @@ import anyio.abc
 import anyio.to_thread
 
 from toolcrib.config.launching import find_program
-from toolcrib.config.settings import HttpTarget, StdioTarget
+from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.failures import LINES_KEPT
 
 _MOST = 1000
@@ -121,14 +121,6 @@ def _opened(pid: int) -> int | None:
     with suppress(AttributeError, OSError):
         return os.pidfd_open(pid)
     return None
-
-
-_LAUNCHERS = frozenset({"bunx", "deno", "docker", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn"})
-
-
-def may_download(target: StdioTarget | HttpTarget) -> bool:
-    """Return whether the start of a server may have to download it first."""
-    return isinstance(target, StdioTarget) and PurePath(target.command).stem.lower() in _LAUNCHERS
 
 
 _KILL_S = 0.3

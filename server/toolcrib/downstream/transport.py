@@ -5,7 +5,7 @@ import secrets
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,10 +22,11 @@ from toolcrib.auth.logins import Logins
 from toolcrib.base.text import truncate
 from toolcrib.config.launching import find_program
 from toolcrib.config.schema import LimitsSection
-from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
+from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
 from toolcrib.downstream.failures import last_words
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpChannel, HttpClient, Login
 from toolcrib.downstream.process import Child, Lifeline, running
+from toolcrib.downstream.programs import Program
 from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimitedStream
 from toolcrib.jsonrpc.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
@@ -43,12 +44,14 @@ class Streams:
     """An open transport. ``explain`` adds what the transport knows about a failure: exit code, last words.
 
     ``correlates``: what the server sends on account of a request comes with it, so that it is known whose it is.
+    ``program`` is the mark (:class:`Program`) of what was started; None where nothing was, or nothing is known of it.
     """
 
     channel: Channel
     http: bool
     explain: Callable[[], Awaitable[str]]
     correlates: bool = False
+    program: str | None = None
 
 
 class Connector(Protocol):
@@ -77,6 +80,8 @@ async def open_streams(
         httpx2.HTTPError: an address that cannot be reached.
 
     """
+    # Before the start: what is replaced meanwhile differs from what was started, at the next comparison.
+    program = await _mark_of(server.target)
     match server.target:
         # Our pipes and process groups are those of POSIX.
         case StdioTarget() as target if sys.platform == "win32":
@@ -87,12 +92,12 @@ async def open_streams(
                 cwd=target.cwd,
             )
             async with stdio_client(parameters) as streams:
-                yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known)
+                yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known, program=program)
         case StdioTarget() as target:
             on_line = partial(on_stderr, server.key) if on_stderr else None
             started = running(target, limits.close_timeout_s, lifeline, on_line)
             async with _process_streams(server, started, limits) as process:
-                yield process
+                yield replace(process, program=program)
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
             mark = secrets.token_hex()
@@ -224,3 +229,10 @@ def _quoted(text: str) -> str:
 
 async def _nothing_known() -> str:
     return ""
+
+
+async def _mark_of(target: Target) -> str | None:
+    if isinstance(target, HttpTarget):
+        return None
+    # The deadline of the start holds, even if a file system does not answer.
+    return await anyio.to_thread.run_sync(lambda: Program.find(target).mark(), abandon_on_cancel=True)

@@ -176,6 +176,16 @@ class DownstreamState(Event):
     """The reason, if there is one."""
 
 
+class ListOutdated(Event):
+    """A server is listed again in the background, because its known list may be another by now."""
+
+    server: str
+    """Its key in the config."""
+    reason: Literal["program", "hour", "age"]
+    """`program`: its program's files have changed. `hour`: it is reached by HTTP, and an hour has passed. `age`:
+    the list is older than `limits.catalog_max_age_s`."""
+
+
 class DefinitionChanged(Event, level="warning"):
     """A server that was listed before changed, added or removed a tool.
 

@@ -43,7 +43,7 @@ from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.states import DOWN, Offered, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
-from toolcrib.events.kinds import ConfigReloaded, DownstreamState, StateReplaced
+from toolcrib.events.kinds import ConfigReloaded, DownstreamState, ListOutdated, StateReplaced
 from toolcrib.events.server_logs import open_server_logs
 from toolcrib.gateway.instances import Snapshot
 from toolcrib.gateway.offers import OfferUseCases
@@ -216,7 +216,7 @@ class Gateway:
         self._use(await self.tasks.start(self._own, settings))
         # From now on another config is opened while this one uses its rows.
         self._keep_rows = True
-        self.tasks.start_soon(self._list_outdated)
+        self.tasks.start_soon(self._list_outdated_hourly)
 
     def list_now(self, keys: Collection[str]) -> None:
         """Start to list servers that ``list_only`` left out."""
@@ -246,6 +246,8 @@ class Gateway:
         dependencies = self._reports.dependencies(generation.settings, generation.offline.offers.kinds)
         self.fleet.change(generation.settings.servers, generation.eras, dependencies)
         self.fleet.begin(generation.start_plan)
+        # Nobody waits for it: files have to be looked at, and the known lists are good enough for the first answers.
+        self.tasks.start_soon(self._list_outdated, generation)
 
     async def _own(self, settings: Settings, *, task_status: TaskStatus[Generation]) -> None:
         """Own a generation until another one has replaced it and nobody holds it any more."""
@@ -295,11 +297,10 @@ class Gateway:
     def _start_plan(self, offline: Offline) -> StartPlan:
         """Return which servers to list, and which are skipped."""
         unlisted = [key for key in offline.indexer.unlisted() if self._lists(key)]
-        stale = dict.fromkeys([*offline.indexer.stale(), *offline.offers.unlisted()])
         skipped = {*unlisted, *offline.indexer.closed}
         return StartPlan(
             unlisted,
-            [key for key in stale if key not in skipped and self._lists(key)],
+            [key for key in offline.offers.unlisted() if key not in skipped and self._lists(key)],
             offline.failures.silent(),
             offline.indexer.closed,
         )
@@ -307,11 +308,28 @@ class Gateway:
     def _lists(self, key: str) -> bool:
         return self._list_only is None or key in self._list_only
 
-    async def _list_outdated(self) -> Never:
-        """List servers again whose list is older than ``limits.catalog_max_age_s``, also in a long-running process."""
+    async def _list_outdated_hourly(self) -> Never:
+        """List outdated servers in a long-running process too."""
         while True:
             await self.runtime.pause(min(self.settings.toolcrib.limits.catalog_max_age_s, _AGE_CHECK_S))
-            self.fleet.list_again(await anyio.to_thread.run_sync(self.generation.offline.indexer.stale))
+            await self._list_outdated(self.generation)
+
+    async def _list_outdated(self, generation: Generation) -> None:
+        """List the servers of a generation in the background whose known list may be another by now."""
+        offline = generation.offline
+        with generation.held():
+            try:
+                outdated = await anyio.to_thread.run_sync(offline.indexer.outdated)
+            except StoreError as error:
+                _log.warning("whether known lists are still current could not be looked up: %s", error)
+                return
+            if generation is not self.generation:
+                return
+            for key, reason in outdated.items():
+                # What runs lists what it has always listed: a replaced program is listed once it is started.
+                if self._lists(key) and not (reason == "program" and self.fleet.is_up(key)):
+                    offline.events.emit(ListOutdated(server=key, reason=reason))
+                    self.fleet.list_outdated(key)
 
 
 class _ServerReports:
@@ -363,7 +381,7 @@ class _ServerReports:
         )
 
     async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
-        said = greeting.era, greeting.instructions
+        said = greeting.era, greeting.instructions, greeting.program
         return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, *said))
 
     async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:

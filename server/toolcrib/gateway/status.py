@@ -22,6 +22,7 @@ from toolcrib.catalog.index import ServerRow, rows_fingerprint
 from toolcrib.catalog.offers import KINDS
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.programs import Freshness, Program
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.offline import Offline, open_offline, semantic_model
 from toolcrib.gateway.runtime import Runtime
@@ -49,11 +50,15 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The last listing of a server: when, in seconds since the epoch, in which era, and which tools were refused."""
+    """The last listing of a server: when, in seconds since the epoch, in which era, and which tools were refused.
+
+    ``checked_by`` is what tells that the list may be another by now.
+    """
 
     at: float
     protocol: str | None
     refused: tuple[Refused, ...]
+    checked_by: Freshness
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class ServerStatus:
             "tools": self.tools,
             **_offers_json(self.offers),
             "listed_at": _time(listed.at) if listed else None,
+            "list_checked_by": listed.checked_by.value if listed else None,
             "protocol": listed.protocol if listed else None,
             "refused": [{"name": each.name, "reason": each.reason} for each in listed.refused] if listed else [],
         }
@@ -186,13 +192,13 @@ class StatusReader:
         catalog = offline.indexer.current() if offline else Catalog(())
         permitted = self._gate.allowed(session, catalog)
         usable = {tool.public_name for tool in permitted.tools}
-        rows, failures, loaded = await anyio.to_thread.run_sync(self._stored)
+        lists, failures, loaded = await anyio.to_thread.run_sync(self._stored)
         logins: Mapping[str, JsonObject] = {}
         # Logins belong to the person at this machine; callers with tokens are others.
         if self._is_owners or session.caller.principal == "local":
             read = partial(login_facts, self._settings.tokens_dir, self._settings.servers.values())
             logins = await anyio.to_thread.run_sync(read)
-        servers = self._servers(session, catalog, rows, failures)
+        servers = self._servers(session, catalog, lists, failures)
         return Status(
             session=session.label,
             client=session.client,
@@ -207,12 +213,16 @@ class StatusReader:
             loaded=loaded,
         )
 
-    def _stored(self) -> tuple[Mapping[str, ServerRow], Mapping[str, KnownFailure], Loaded | None]:
+    def _stored(self) -> tuple[Mapping[str, Listed], Mapping[str, KnownFailure], Loaded | None]:
         offline, loaded = self._offline, self._loaded()
-        return (offline.index.server_rows(), offline.failures.read(), loaded) if offline else ({}, {}, loaded)
+        if offline is None:
+            return {}, {}, loaded
+        rows, servers = offline.index.server_rows(), self._settings.servers
+        lists = {key: listed for key, server in servers.items() if (listed := _last_listed(server, rows.get(key)))}
+        return lists, offline.failures.read(), loaded
 
     def _servers(
-        self, session: Session, catalog: Catalog, rows: Mapping[str, ServerRow], failures: Mapping[str, KnownFailure]
+        self, session: Session, catalog: Catalog, lists: Mapping[str, Listed], failures: Mapping[str, KnownFailure]
     ) -> Iterable[ServerStatus]:
         """Yield the servers of which the caller may use something, now or once listed."""
         offline, permissions = self._offline, self._gate.permissions(session)
@@ -221,11 +231,12 @@ class StatusReader:
         offers: Mapping[tuple[str, OfferKind], int] = {}
         if offline:
             offers = offline.offer_gate.permitted(session).by_server
-        for key, server in self._settings.servers.items():
+        for key in self._settings.servers:
             # Left out like a server that does not exist.
             if not (self._is_owners or tools[key] or permissions.permits_some_of(key)):
                 continue
-            listed = _last_listed(server, rows.get(key), offline.offers.refused(key) if offline else ())
+            if (listed := lists.get(key)) and offline:
+                listed = replace(listed, refused=(*listed.refused, *offline.offers.refused(key)))
             if listed and not self._is_owners:
                 # Among the refused tools may be some that the caller is denied.
                 listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
@@ -284,11 +295,13 @@ def open_status(settings: Settings, runtime: Runtime) -> Generator[StatusReader]
         )
 
 
-def _last_listed(server: ServerSettings, row: ServerRow | None, more: tuple[Refused, ...]) -> Listed | None:
-    """Return what is known of a server's last listing; of one under another config, nothing."""
+def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None:
+    """Return what is known of a server's last listing; of one under another config, nothing. Blocks."""
     if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
         return None
-    return Listed(row.listed_at, row.era, (*row.refused, *more))
+    freshness = Program.find(server.target).freshness
+    is_unknown = freshness is Freshness.FILES and row.program is None  # listed without a look at them
+    return Listed(row.listed_at, row.era, row.refused, Freshness.AGE if is_unknown else freshness)
 
 
 def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:
