@@ -603,9 +603,9 @@ class LimitsSection(Section):
     first_start_timeout_s: Seconds = 300
     """Time limit of the very first start of a command, which may download it, if longer than `connect_timeout_s`."""
     parallel_starts: Count = 4
-    """Servers started at the same time."""
+    """Servers started at the same time, and known ones that are listed over HTTP at the same time."""
     catalog_max_age_s: Seconds = 86_400
-    """Age at which a server's list of tools is refreshed."""
+    """Age at which a server's list of tools is refreshed, whatever else tells that it may have changed."""
     server_log_max_bytes: Annotated[int, Strict(), Field(ge=4096)] = 256 * 1024
     """Size of one server's stderr log on disk, for `toolcrib logs`; the oldest lines are dropped."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
