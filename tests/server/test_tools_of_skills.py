@@ -210,3 +210,53 @@ async def test_usable_leaves_out_skills_that_need_what_the_caller_does_not_have(
         assert sorted(await found(client, "needs", search_type="regex", usable=True)) == ["needs-git", "needs-nothing"]
         assert await found(client, "needs-svn", search_type="exact", usable=True) == []
         assert (await client.skill("list", usable=True))["total"] == 2
+
+
+# -- servers that were never listed --------------------------------------------------------------
+
+NAMED = ["git__diff", "db__drop", "db__zap", "lone", "mcp__git__d*", "nowhere__x", "Bash"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_tools_of_servers_that_were_never_listed_are_no_missing_ones(tmp_path, era):
+    put(repo(tmp_path), "review", tools=NAMED)
+    servers = {key: MemoryServer(tools, hangs_at="start") for key, tools in SERVERS.items()}
+    options = {"wait": False, "listing": "auto"}
+    async with world(tmp_path, servers, skills(), **options) as w, w.client(era) as client:
+        assert (await told(client, "review"))[1:] == [
+            "1 tool that it names: not available now.",
+            "5 tools that it names: of servers that are not listed yet.",
+            "",
+        ]
+
+
+async def test_a_brief_names_them_and_says_so_until_they_are_listed(tmp_path):
+    put(repo(tmp_path), "review", tools=NAMED)
+    servers = {key: MemoryServer(tools, hangs_at="start") for key, tools in SERVERS.items()}
+    async with world(tmp_path, servers, skills(), wait=False) as w, w.client() as client:
+        [line] = await tools_in_brief(client)
+    assert line == "Tools: Bash, not listed yet: git__diff, db__drop, db__zap, lone, mcp__git__d*"
+    async with world(tmp_path, SERVERS, skills()) as w, w.client() as client:
+        assert await tools_in_brief(client) == ["Tools: git__diff, db__drop, Bash"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_before_a_server_is_listed_nothing_tells_a_denied_tool_from_any_other_of_it(tmp_path, era):
+    said = []
+    tools = ["git__diff", "db__drop", "secret__x"]
+    put(repo(tmp_path), "review", body="# Review\n\n1. Call `db__drop`.\n", tools=tools)
+    for deny in (["db.drop", "secret.*"], ["db.other", "secret.*"]):
+        servers = {key: MemoryServer(SERVERS["db"], hangs_at="start") for key in ("git", "db", "secret")}
+        config = {**skills(), "policy": {"deny": deny}, "cache_dir": deny[0]}
+        options = {"wait": False, "listing": "auto"}
+        async with world(tmp_path, servers, config, **options) as w, w.client(era) as client:
+            said.append([await tools_in_brief(client), await text_of(client, "review", force=True)])
+    assert said[0] == said[1]
+    assert said[0][0] == ["Tools: not listed yet: 2 more"]
+    assert "drop" not in str(said)
+
+
+async def tools_in_brief(client) -> list[str]:
+    params = {"name": "skills_for_task", "arguments": {"task": "fill in a form", "top_k": "1"}}
+    [message] = (await client.ask("prompts/get", params))["messages"]
+    return [line for line in message["content"]["text"].splitlines() if line.startswith("Tools:")]

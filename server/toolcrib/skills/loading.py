@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.errors import BadRequest, UnknownSkill
-from toolcrib.base.model import Skill, SkillText
+from toolcrib.base.model import Skill, SkillText, ToolNote
 from toolcrib.base.text import one_line, truncate
 from toolcrib.catalog.denied_names import hint
 from toolcrib.catalog.gate import is_of_others
 from toolcrib.policy.sessions import SentKey, Session
-from toolcrib.skills.answers import Format, GetAnswer, GetRequest, LoadedSkill
+from toolcrib.skills.answers import Format, GetAnswer, GetRequest, LoadedSkill, ToolSpellings
 from toolcrib.skills.identity import parse_uri, skill_uri
 from toolcrib.skills.sources.files import NO_FILES, SKILL_FILE, Listing, SkillFolder, decoded
 from toolcrib.skills.text.cleaning import Cleaner
@@ -222,8 +222,7 @@ class SkillLoader:
             described = {note.tool for note in spellings.notes if not is_of_others(note.tool)}
             tools = tuple(note for note in tools if note.tool not in described)
         elif kind == "brief":
-            # Nothing is added about tools. Denied and nonexistent ones are both omitted: indistinguishable.
-            tools = tuple(note for note in tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
+            tools = self._tools_in_brief(tools, spellings, cleaner)
         sheet = Sheet.from_text(
             replace(cleaned.text, tools=tools),
             uri=uri,
@@ -236,6 +235,21 @@ class SkillLoader:
         summary = replace(skill, description=cleaned.text.description, trigger=cleaned.text.trigger).summary
         given = LoadedSkill(skill, cleaned.text, summary, uri, skill.content_hash, files, shown, spellings)
         return _Prepared(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
+
+    def _tools_in_brief(
+        self, tools: Sequence[ToolNote], spellings: ToolSpellings, cleaner: Cleaner
+    ) -> tuple[ToolNote, ...]:
+        """Return what a brief says of a skill's tools, which nothing beside it describes."""
+        known = tuple(note for note in tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
+        others = (note.tool for note in spellings.notes if not is_of_others(note.tool))
+        missing = [name for name in others if not cleaner.names_a_tool(name)]
+        # Denied and nonexistent tools are both omitted, or counted together: indistinguishable.
+        unlisted = self._tools.unlisted(cleaner.masker.permissions, missing)
+        named = [name for name in missing if name in unlisted]
+        if not named:
+            return known
+        shown = ", ".join(named) if cleaner.changes_no_names else f"{len(named)} more"
+        return (*known, ToolNote(f"not listed yet: {shown}"))
 
     def _sent(self, given: LoadedSkill, share: int = 0) -> LoadedSkill:
         # The time of the file is not cached with the rest: a checkout may restore the text with another time.

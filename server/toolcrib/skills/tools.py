@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import Skill, SkillOrigin, SkillText
+from toolcrib.base.names import SEPARATOR, host_spellings, may_belong_to
 from toolcrib.base.text import truncate
 from toolcrib.catalog.gate import ResolvedTools, SkillToolStates, is_glob
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
+from toolcrib.policy.rules import Permissions
 from toolcrib.policy.sessions import Activate, ActiveSkill, Deactivate, Session, changed
 from toolcrib.skills.answers import LoadedSkill, ToolSpellings
 from toolcrib.skills.formats.fields import required_tools, working_tools
@@ -46,11 +48,15 @@ class _Tool:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One skill: its tools, how many of those it names are missing, and how many of these it requires."""
+    """One skill: its tools, how many of those it names are missing, and how many of these it requires.
+
+    ``unlisted`` are missing too, but servers may have them that were never listed.
+    """
 
     skill: str
     tools: tuple[_Tool, ...]
     missing: int
+    unlisted: int
     lacking: int
 
 
@@ -99,6 +105,15 @@ class SkillTools:
         every = self._needed(skill, spellings.every)
         return self._bindings.resolve(catalog, self._gate.allowed(session, catalog), every)
 
+    def unlisted(self, permissions: Permissions, names: Iterable[str]) -> frozenset[str]:
+        """Return those of ``names``, which the caller has no tool of, that a server may have which was never listed.
+
+        What counts is the server that a name belongs to, not whether the tool is denied, which would show otherwise.
+        """
+        wanted = frozenset(names)
+        servers = [key for key in self._indexer.unlisted() if permissions.permits_some_of(key)] if wanted else ()
+        return frozenset(name for name in wanted if _may_be_of(name, servers))
+
     # -- the tools named in an answer ------------------------------------------------------------
 
     def describe(
@@ -134,7 +149,9 @@ class SkillTools:
             if named.by_spelling or named.missing:
                 needed = self._needed(given.skill, given.spellings.required)
                 lacking = len(set(needed).intersection(named.missing))
-                sections.append(_Section(given.text.name, tuple(tools(given, named)), len(named.missing), lacking))
+                unlisted = len(self.unlisted(allowed.permissions, named.missing))
+                missing = len(named.missing) - unlisted
+                sections.append(_Section(given.text.name, tuple(tools(given, named)), missing, unlisted, lacking))
         handle = session.skills.handle
         has_scoped = handle and any(tool.row in opened for tool in allowed.scoped)
         call = _CALL_WITH_HANDLE.format(handle) if has_scoped else _CALL
@@ -253,7 +270,19 @@ def _lines(section: _Section, detail: _Detail) -> Iterator[str]:
     if len(section.tools) > detail.tools:
         yield f"- and {len(section.tools) - detail.tools} more"
     if section.missing:
-        yield f"{section.missing} {'tool' if section.missing == 1 else 'tools'} that it names: not available now."
+        yield f"{_counted(section.missing)} that it names: not available now."
+    if section.unlisted:
+        yield f"{_counted(section.unlisted)} that it names: of servers that are not listed yet."
+
+
+def _counted(tools: int) -> str:
+    return "1 tool" if tools == 1 else f"{tools} tools"
+
+
+def _may_be_of(name: str, servers: Iterable[str]) -> bool:
+    """Return whether a spelling may be that of a tool of one of these servers; a bare name may be any server's."""
+    spelled = host_spellings(name)
+    return any(not SEPARATOR.search(spelled[-1]) or may_belong_to(each, key) for each in spelled for key in servers)
 
 
 def _name(section: _Section) -> str:
