@@ -57,7 +57,8 @@ async def test_it_tells_version_session_listing_counts_and_what_was_used(tmp_pat
         [called] = w.happened("tool_call")
     assert status["version"]
     assert status["session"] == called["session"]
-    assert (status["client"], status["listing"], status["structured"]) == ("mcp", "dynamic", True)
+    assert (status["client"], status["listing"], status["structured"]) == ("mcp", "auto", True)
+    assert status["list_grows"] is True
     assert status["listing_reason"] == status["structured_reason"] == "this client is unknown"
     assert status["tools"] == {"allowed": 2, "deferred": 1, "activated": ["zoo__feed"]}
     assert status["semantic"]["state"] == "off"

@@ -300,7 +300,7 @@ class World:
             auth_context_var.set(AuthenticatedUser(token))
         server = self.serving.server
         async with server.lifespan(server) as slot:
-            await serve_by_era(server, StreamDispatcher(*end), slot, self.serving.serves_modern)
+            await serve_by_era(server, StreamDispatcher(*end), slot)
 
 
 class _Transport:

@@ -6,7 +6,6 @@ from collections import Counter
 import anyio
 import httpx2
 import pytest
-from mcp import MCPError
 from mcp_types import TextContent
 
 from fakes.menu import tool
@@ -23,42 +22,38 @@ def names(answer: httpx2.Response) -> list[str]:
     return [tool["name"] for tool in answer.json()["result"]["tools"]]
 
 
-# -- dynamic: sessionful revisions only ----------------------------------------------------------
+# -- dynamic: clients that speak both eras choose the one with sessions ----------------------------
 
 
-CALL = {"name": "zoo__feed", "arguments": {"a": 1}}
-ENVELOPED = {
-    "server/discover": {},
-    "tools/list": {},
-    "tools/call": CALL,
-    "subscriptions/listen": {"notifications": {"toolsListChanged": True}},
-}
-
-
-async def test_a_dynamic_list_refuses_every_request_without_a_session(tmp_path):
-    async with online(tmp_path, {"zoo": [tool("feed")]}) as it:
-        for method, params in ENVELOPED.items():
-            answer = await it.modern(method, params)
-            assert answer.status_code == 400
-            error = answer.json()["error"]
-            assert error["code"] == -32022
-            assert error["data"] == {"supported": HANDSHAKE, "requested": MODERN}
-            assert "--listing stable or auto" in error["message"]
-        assert it.world["zoo"].calls() == []
-
-
-async def test_a_dynamic_list_is_reached_by_clients_that_try_both_eras(tmp_path):
-    async with online(tmp_path, {"zoo": [tool("feed")]}) as it, it.client("auto") as client:
+async def test_a_dynamic_list_grows_for_clients_that_try_both_eras(tmp_path):
+    async with online(tmp_path, {"zoo": [tool("feed")]}, listing="dynamic") as it, it.client("auto") as client:
         assert client.session.protocol_version == "2025-11-25"
         await client.call("zoo__feed")
         assert await client.names() == [*BUILTINS, "zoo__feed"]
 
 
-async def test_a_dynamic_list_tells_a_client_that_knows_one_era_only_why_not(tmp_path):
-    async with online(tmp_path, {"zoo": [tool("feed")]}) as it, it.client(MODERN) as client:
-        with pytest.raises(MCPError, match="connect with 'initialize'") as refused:
-            await client.names()
-        assert refused.value.code == -32022
+async def test_a_client_that_knows_the_newer_era_only_gets_a_constant_list(tmp_path):
+    async with online(tmp_path, {"zoo": [tool("feed")]}, listing="dynamic") as it:
+        discovered = (await it.modern("server/discover")).json()["result"]
+        assert discovered["supportedVersions"] == HANDSHAKE
+        before = (await it.modern("tools/list")).json()["result"]
+        called = await it.modern("tools/call", {"name": "zoo__feed", "arguments": {}})
+        assert called.json()["result"]["content"][0]["text"] == "ran feed {}"
+        assert (await it.modern("tools/list")).json()["result"] == before
+        assert [each["name"] for each in before["tools"]] == BUILTINS
+
+
+async def test_by_default_a_client_that_is_unknown_is_served_in_the_era_that_it_speaks(tmp_path):
+    async with online(tmp_path, {"zoo": [tool("feed")]}) as it:
+        for era, spoken, listed in (
+            ("legacy", "2025-11-25", [*BUILTINS, "zoo__feed"]),
+            ("auto", MODERN, BUILTINS),
+            (MODERN, MODERN, BUILTINS),
+        ):
+            async with it.client(era) as client:
+                assert client.session.protocol_version == spoken
+                await client.call("zoo__feed")
+                assert await client.names() == listed
 
 
 # -- stable and auto: both eras from one app -----------------------------------------------------

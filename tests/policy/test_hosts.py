@@ -39,16 +39,19 @@ def test_a_known_host_gets_text_alone_and_the_list_that_suits_it(tmp_path, clien
 
 
 @pytest.mark.parametrize("client", ["", "mcp", "somebody", "Claude-Code", "my-claude-code", "opencode2"])
-def test_of_others_nothing_is_known_and_they_get_both_forms_and_a_list_that_grows(tmp_path, client):
+def test_of_others_nothing_is_known_and_they_get_both_forms_and_the_list_of_the_protocol_that_they_choose(
+    tmp_path, client
+):
     served = hosts(tmp_path).profile(client)
-    assert (served.structured, served.listing) == (True, "dynamic")
+    assert (served.structured, served.listing, served.prefers_session) == (True, "auto", False)
     assert served.listing_reason == served.structured_reason == "this client is unknown"
 
 
-def test_over_http_with_tokens_an_unknown_client_is_served_by_its_own_protocol(tmp_path):
+def test_over_http_it_is_the_same_with_tokens_and_without(tmp_path):
     tokens = {"tokens": [{"token": "t" * 40, "subject": "ann"}]}
-    assert hosts(tmp_path, "http", http=tokens).profile("somebody").listing == "auto"
-    assert hosts(tmp_path, "http").profile("somebody").listing == "dynamic"
+    for more in ({}, {"http": tokens}):
+        assert hosts(tmp_path, "http", **more).profile("somebody").listing == "auto"
+        assert hosts(tmp_path, "http", **more).profile("claude-code").prefers_session
 
 
 @pytest.mark.parametrize("listing", ["dynamic", "stable", "auto"])

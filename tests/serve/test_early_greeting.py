@@ -47,7 +47,8 @@ class Starts:
 
     def open(self, *options: str, held: bool = False, first: bytes = b"", **more: str):
         self.go.unlink() if held else self.go.touch()
-        about: dict[str, Any] = {"PYTHONPATH": str(self.folder / "site"), "GO": str(self.go), **more}
+        path = os.pathsep.join(filter(None, [str(self.folder / "site"), os.environ.get("PYTHONPATH")]))
+        about: dict[str, Any] = {"PYTHONPATH": path, "GO": str(self.go), **more}
         begun = first or GREETING if held else first
         return started(command(self.config, *options), self.folder, first=begun, **about)
 
@@ -161,7 +162,7 @@ async def test_a_client_without_a_session_lists_before_the_sdk_is_loaded_too(tmp
     listing = line_of(id=1, method="tools/list", params={"_meta": ENVELOPE})
     lines: list[list[bytes]] = []
     for held in (False, True):
-        async with starts.open("--listing", "stable", held=held, first=PROBE) as crib:
+        async with starts.open(held=held, first=PROBE) as crib:
             await crib.answer(0)
             await crib.write(listing)
             await crib.answer(1)
@@ -174,14 +175,19 @@ async def test_a_client_without_a_session_lists_before_the_sdk_is_loaded_too(tmp
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_client_that_probes_for_the_other_era_first_is_refused_and_greeted_early(tmp_path):
+async def test_a_client_whose_probe_names_the_era_of_growing_lists_is_answered_and_greeted_early(tmp_path):
     starts = Starts(tmp_path)
     await starts.settle()
+    info = {"name": "claude-code", "version": "2"}
+    envelope = {**ENVELOPE, "io.modelcontextprotocol/clientInfo": info}
+    probe = line_of(id=0, method="server/discover", params={"_meta": envelope})
     lines: list[list[bytes]] = []
     for held in (False, True):
-        async with starts.open(held=held, first=PROBE) as crib:
-            assert "error" in await crib.answer(0)
-            await greeted(crib)
+        async with starts.open(held=held, first=probe) as crib:
+            probed = (await crib.answer(0))["result"]
+            assert probed["supportedVersions"][-1] == "2025-11-25"
+            assert "pour-tea" in probed["instructions"]
+            await greeted(crib, clientInfo=info)
             await listed(crib)
             lines.append(crib.lines)
             starts.go.touch()

@@ -1,5 +1,7 @@
 """Two protocol eras: who is served in which listing mode, and what each era's answers carry besides the tools."""
 
+import json
+
 import mcp
 import mcp_types as types
 import pytest
@@ -23,36 +25,54 @@ ENVELOPE = {
 }
 
 
-async def test_the_dynamic_gate_refuses_every_request_of_the_newer_era_and_names_what_it_speaks(tmp_path):
-    async with world(tmp_path, SERVERS, listing="dynamic") as w, w.client(MODERN) as client:
-        for method in ("server/discover", "tools/list", "tools/call", "subscriptions/listen", "no/such"):
-            with pytest.raises(MCPError) as caught:
-                await client.ask(method, {"name": "db__get", "notifications": {}})
-            error = caught.value.error
-            assert error.code == types.UNSUPPORTED_PROTOCOL_VERSION == -32022
-            assert error.data == {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": MODERN}
-            assert "--listing stable or auto" in error.message
-        assert w["db"].calls() == []
-
-
-async def test_a_client_in_auto_mode_falls_back_to_the_handshake_by_itself(tmp_path):
-    async with world(tmp_path, SERVERS) as w, w.client("auto") as client:
+async def test_a_client_that_speaks_both_eras_is_told_of_the_one_in_which_its_list_grows(tmp_path):
+    async with world(tmp_path, SERVERS, listing="dynamic") as w, w.client("auto") as client:
         assert client.protocol_version == "2025-11-25"
         await client.call("db__get")
         assert await client.names() == [*BUILTINS, "db__get"]
 
 
-async def test_the_dynamic_gate_refuses_an_envelope_on_a_connection_that_has_shaken_hands(tmp_path):
-    async with world(tmp_path, SERVERS) as w, w.client("legacy") as client:
+async def test_a_client_that_speaks_the_newer_era_alone_is_served_where_lists_grow_too(tmp_path):
+    async with world(tmp_path, SERVERS, listing="dynamic") as w, w.client(MODERN) as client:
+        discovered = await client.ask("server/discover")
+        assert discovered["supportedVersions"] == list(HANDSHAKE_PROTOCOL_VERSIONS)
+        assert "tool_search" in discovered["instructions"]
+        assert (await client.call("db__get"))["content"][0]["text"] == "ran get {}"
+        assert (await client.tool_call("db.get"))["content"][0]["text"] == "ran get {}"
+        assert await client.names() == BUILTINS
+        assert client.list_changes == 0
+        [status] = (await client.ask("resources/read", {"uri": "toolcrib://status"}))["contents"]
+        assert json.loads(status["text"])["list_grows"] is False
+        assert len(w["db"].calls()) == 2
+
+
+@pytest.mark.parametrize("era", ["auto", MODERN])
+async def test_an_unknown_client_is_told_of_both_eras_and_served_in_the_one_that_it_chooses(tmp_path, era):
+    async with world(tmp_path, SERVERS) as w, w.client(era) as client:
+        assert client.protocol_version == MODERN
+        assert (await client.ask("server/discover"))["supportedVersions"] == [MODERN]
+        await client.call("db__get")
+        assert await client.names() == BUILTINS
+
+
+@pytest.mark.parametrize("listing", ["dynamic", "stable", "auto"])
+async def test_a_connection_that_has_shaken_hands_refuses_an_envelope_and_still_answers_a_probe(tmp_path, listing):
+    async with world(tmp_path, SERVERS, listing=listing) as w, w.client("legacy") as client:
         with pytest.raises(MCPError) as caught:
             await client.ask("tools/list", {"_meta": ENVELOPE})
-        assert caught.value.code == -32022
+        assert caught.value.code == types.INVALID_REQUEST
+        assert "supportedVersions" in await client.ask("server/discover", {"_meta": ENVELOPE})
         assert await client.names() == BUILTINS
 
 
 @pytest.mark.parametrize(
     ("listing", "mode", "version"),
-    [("dynamic", "legacy", "2025-11-25"), ("stable", "auto", MODERN), ("auto", "auto", MODERN)],
+    [
+        ("dynamic", "legacy", "2025-11-25"),
+        ("dynamic", MODERN, MODERN),
+        ("stable", "auto", MODERN),
+        ("auto", "auto", MODERN),
+    ],
 )
 async def test_the_sdks_own_client_is_served_in_process_too(tmp_path, listing, mode, version):
     async with (
@@ -63,14 +83,7 @@ async def test_the_sdks_own_client_is_served_in_process_too(tmp_path, listing, m
         found = await client.call_tool("tool_search", {"query": "get"})
         assert found.structured_content["tools"][0]["name"] == "db__get"
         assert (await client.call_tool("db__get")).content == [TextContent(text="ran get {}")]
-        assert len((await client.list_tools()).tools) == len(BUILTINS) + (listing == "dynamic")
-
-
-async def test_the_dynamic_gate_refuses_the_newer_era_in_whatever_way_it_is_served(tmp_path):
-    async with world(tmp_path, SERVERS) as w, mcp.Client(w.handler.server, mode=MODERN, cache=None) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.list_tools()
-        assert caught.value.code == -32022
+        assert len((await client.list_tools()).tools) == len(BUILTINS) + (version != MODERN)
 
 
 @pytest.mark.parametrize("listing", ["stable", "auto"])

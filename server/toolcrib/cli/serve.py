@@ -280,7 +280,7 @@ async def _serve_stdio(run: _Run) -> None:
             print(_waiting_text(run.settings), file=sys.stderr, flush=True)
         run.begun.end()
         async with serving.handshakes_cached(run.begun):
-            await serve_stdio(serving.server, run.settings.toolcrib.limits, serving.serves_modern, run.begun)
+            await serve_stdio(serving.server, run.settings.toolcrib.limits, run.begun)
 
 
 def _waiting_text(settings: Settings) -> str:

@@ -487,7 +487,7 @@ class GateSection(Section):
     """Which tools are listed, and with which built-in tools they can be called."""
 
     listing: Listing | None = None
-    """Whether activated tools appear in the list; null: by the client's host if it is known, else by transport."""
+    """Whether activated tools appear in the list; null: by the client's host if it is known, else `auto`."""
     call_tools: Literal["single", "split"] = "split"
     """`split`: also offer `tool_call_read`, which calls only tools declared read-only; hosts run it without asking."""
     expose: ExposeSection = ExposeSection()

@@ -124,7 +124,8 @@ class Loaded:
 class Status:
     """The whole status, for one session.
 
-    ``client`` is the name that the session's client gives itself, ``served`` how such a client is served. ``allowed``
+    ``client`` is the name that the client gives itself, ``served`` how such a client is served, ``list_grows``
+    whether its list shows what it has used: never in the era without sessions. ``allowed``
     and ``deferred`` count tools that the caller may use, ``activated`` are those of them that the session has used.
     ``loaded`` is None where nothing was loaded again, by a process that is not asked. ``skills`` is None where they
     are switched off. ``rebuilt`` tells of index files that could not be used as they
@@ -134,6 +135,7 @@ class Status:
     session: str
     client: str
     served: ClientProfile
+    list_grows: bool
     allowed: int
     deferred: int
     activated: tuple[str, ...]
@@ -152,6 +154,7 @@ class Status:
             "session": self.session,
             "client": self.client,
             **self.served.as_json,
+            "list_grows": self.list_grows,
             "tools": {"allowed": self.allowed, "deferred": self.deferred, "activated": list(self.activated)},
             **_offers_json({kind: sum(each.offers[kind] for each in self.servers) for kind in KINDS}),
             "servers": [server.as_json for server in self.servers],
@@ -203,6 +206,7 @@ class StatusReader:
             session=session.label,
             client=session.client,
             served=session.client_profile,
+            list_grows=session.growing,
             allowed=len(permitted.tools),
             deferred=permitted.deferred_count,
             activated=tuple(sorted(usable.intersection(self._gate.activated(session, catalog)))),

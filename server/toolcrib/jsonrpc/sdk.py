@@ -256,15 +256,13 @@ def envelope_of(params: Params | None) -> JsonObject:
 class EraRouter:
     """Routes each request of one connection to its protocol era, which the first request settles for all.
 
-    A probe settles nothing: a client that gives up waiting for ``server/discover`` may still perform a handshake.
-    Neither does a rejected request of 2026-07-28; ``serves_modern`` decides by the params which ones are accepted. The
-    SDK's own loop would settle the era in both cases. Requires only the SDK's dispatcher protocol.
+    A probe is always answered and settles nothing, unlike in the SDK's own loop: a client that gives up waiting for
+    ``server/discover``, or chooses an older revision by it, still performs a handshake. Requires only the SDK's
+    dispatcher protocol.
     """
 
-    def __init__(
-        self, server: Server[Any], dispatcher: Dispatcher[Any], state: Any, serves_modern: Callable[[Params], bool]
-    ) -> None:
-        self._server, self._state, self._serves_modern = server, state, serves_modern
+    def __init__(self, server: Server[Any], dispatcher: Dispatcher[Any], state: Any) -> None:
+        self._server, self._state = server, state
         self._outbound = NotifyOnlyOutbound(dispatcher)
         self._connection = Connection.for_loop(dispatcher)
         options = server.create_initialization_options()
@@ -282,7 +280,9 @@ class EraRouter:
         """
         given = params or {}
         is_modern = method != "initialize" and bool(envelope_of(given))
-        if self._era is None and (method != _PROBE or not is_modern) and (not is_modern or self._serves_modern(given)):
+        if is_modern and method == _PROBE:
+            return await self._sessionless(context, method, params)
+        if self._era is None:
             self._era = "modern" if is_modern else "handshake"
         if self._era == "modern" and method == "initialize":
             raise MCPError(
@@ -290,7 +290,7 @@ class EraRouter:
                 message="This connection serves the 2026-07-28 protocol, which has no handshake.",
                 data={"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": given.get("protocolVersion", "")},
             )
-        if self._era == "handshake" and is_modern and self._serves_modern(given):
+        if self._era == "handshake" and is_modern:
             raise MCPError(
                 code=types.INVALID_REQUEST,
                 message="This connection has shaken hands: a request with the 2026-07-28 envelope is not for it.",
@@ -328,18 +328,13 @@ class EraRouter:
         await aclose_shielded(self._connection)
 
 
-async def serve_by_era(
-    server: Server[Any],
-    dispatcher: Dispatcher[TransportContext],
-    state: Any,
-    serves_modern: Callable[[Params], bool],
-) -> None:
+async def serve_by_era(server: Server[Any], dispatcher: Dispatcher[TransportContext], state: Any) -> None:
     """Serve one connection until it ends, in the era with which its client opens it (see :class:`EraRouter`).
 
     The dispatcher must answer ``initialize`` before it reads the next message, so that messages sent right after it
     find the handshake completed.
     """
-    router = EraRouter(server, dispatcher, state, serves_modern)
+    router = EraRouter(server, dispatcher, state)
     try:
         await dispatcher.run(router.on_request, router.on_notify)
     finally:

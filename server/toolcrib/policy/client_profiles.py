@@ -69,6 +69,11 @@ class ClientProfile:
     follows: bool
 
     @property
+    def prefers_session(self) -> bool:
+        """Whether it should choose a revision with sessions if it speaks one: only there its list can grow."""
+        return self.listing == "dynamic"
+
+    @property
     def as_json(self) -> JsonObject:
         """Return it as a JSON object."""
         return {
@@ -86,11 +91,10 @@ NO_CLIENT = ClientProfile(
 
 
 class ClientProfiles:
-    """Decides how clients are served: by the config, else by the table, else by the transport (``stdio``, ``http``).
+    """Decides how clients are served: by the config, else by the table; unknown ones by the revision that they choose.
 
-    What the config says of a client by its name goes before what it says of all. ``all_sessionful``: nobody is served
-    without a session, because every client gets a list that grows. ``table`` has the hosts that are known.
-    ``has_one_client``: the transport has one client.
+    What the config says of a client by its name goes before what it says of all. ``table`` has the hosts that are
+    known. ``has_one_client``: the transport (``stdio``, ``http``) has one client.
     """
 
     def __init__(self, settings: Settings, transport: str) -> None:
@@ -98,12 +102,8 @@ class ClientProfiles:
         self._gate, self._results = section.gate, section.results
         self.has_one_client = transport == "stdio"
         self._grows = bool(settings.servers) and section.tool_search.enabled
-        self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
         self.table = tuple(_table())
         self._served = Recent[str, ClientProfile](_CLIENTS_MAX)
-        # The empty name stands for every client that neither the table nor the config knows.
-        every = (self.profile(""), *self.known.values())
-        self.all_sessionful = all(served.listing == "dynamic" for served in every)
 
     def profile(self, client: str) -> ClientProfile:
         """Return how a client of this name is served; an absent name is empty."""
@@ -148,7 +148,7 @@ class ClientProfiles:
             return self._gate.listing, "set by gate.listing or --listing"
         if host:
             return host.listing, host.told(_GROWN_LIST[host.grown_list])
-        return self._by_transport, "this client is unknown"
+        return "auto", "this client is unknown"
 
     def _structured(self, said: str | None, by_name: str, host: HostBehaviour | None) -> tuple[bool, str]:
         if said:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import anyio
 import anyio.to_thread
 import mcp
 import mcp_types
-from mcp import MCPError
 
 from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_object
@@ -47,6 +47,15 @@ def with_instructions(result: JsonObject, instructions: str) -> JsonObject:
     return {**result, "instructions": instructions} if instructions else result
 
 
+@dataclass(frozen=True, slots=True)
+class _Greeting:
+    """An answered ``initialize`` or probe: the question, and the result without instructions."""
+
+    session: Session
+    question: Any
+    result: JsonObject
+
+
 class HandshakeCache:
     """Answers ``initialize`` for one client, and stores its answers up to the first list.
 
@@ -67,30 +76,26 @@ class HandshakeCache:
     ) -> None:
         self._generation, self._instructions, self._listing = generation, instructions, listing
         self._start, self._replayed, self._take_back = start, list(replayed), take_back
-        self._answered = anyio.Event()
-        self._session: Session | None = None
-        self._refused: list[Any] = []
-        self._question: Any = None
-        self._result: JsonObject = {}
+        self._greetings: list[_Greeting] = []
+        self._are_complete = anyio.Event()
         self._stored: Any = None
         self._is_retired = False
 
-    def note_refusal(self, context: Context, error: MCPError) -> None:
-        """Record a question that was rejected before the handshake: a probe for an era that is not served."""
-        probed = error.error.code == mcp_types.UNSUPPORTED_PROTOCOL_VERSION and self._session is None
-        if probed and not self._refused:
-            self._refused = [[_question(context), {"error": error.error.model_dump(by_alias=True, exclude_unset=True)}]]
+    async def answer(self, session: Session, context: Context, result: JsonObject, *, is_last: bool) -> JsonObject:
+        """Return the result of ``initialize`` or of a probe with instructions; the first ones are stored.
 
-    async def answer(self, session: Session, context: Context, result: JsonObject) -> JsonObject:
-        """Return the result of ``initialize`` with instructions; the first one is stored."""
+        ``is_last`` is false for a probe that a handshake is to follow.
+        """
         question = _question(context)
-        if self._session is None:
-            self._session, self._question, self._result = session, question, result
-            self._answered.set()
+        if not self._are_complete.is_set():
+            if is_last or not self._greetings:
+                self._greetings.append(_Greeting(session, question, result))
+            if is_last:
+                self._are_complete.set()
             # Answered already, and not written again: generating instructions now would delay the next request.
             if any(question == replayed for replayed, _outcome in self._replayed):
                 return result
-        return with_instructions(result, await self._instructions.told_to(session))
+        return with_instructions(result, await self._instructions.told_to(session, is_rehearsal=not is_last))
 
     def retire(self) -> None:
         """Store nothing any more: another config is in use, and answers now depend on that."""
@@ -98,13 +103,13 @@ class HandshakeCache:
 
     async def run(self) -> None:
         """Store the client's answers after the handshake; if they were replayed, only if they were wrong."""
-        await self._answered.wait()
-        if self._replayed and self._session:
+        await self._are_complete.wait()
+        if self._replayed:
             await anyio.sleep(_VERIFY_AFTER_S)
             if self._is_retired:
                 return
             try:
-                answers = await self._answers(self._session, await self._instructions.told_to(self._session))
+                answers = await self._answers(is_rehearsal=False)
             except _UNREADABLE as error:
                 _log.warning("what the client was answered as the last time could not be looked at again: %s", error)
                 return
@@ -117,40 +122,47 @@ class HandshakeCache:
 
     async def store(self) -> None:
         """Store the answers that the client would get now, if they are final; others stay valid in their situation."""
-        if self._session is None or self._is_retired:
+        if self._is_retired or not self._are_complete.is_set():
             return
         try:
-            answers = await self._final_answers(self._session)
+            answers = await self._final_answers()
             if answers is not None and answers != self._stored:
                 await anyio.to_thread.run_sync(self._write, answers)
                 self._stored = answers
         except _UNREADABLE as error:
             _log.info("the handshake is not cached: %s", error)
 
-    async def _final_answers(self, session: Session) -> Any:
+    async def _final_answers(self) -> Any:
         """Return the answers with the situation in which they are valid; None while something is still in progress."""
         tools, skills = self._generation.tools, self._generation.skills
         if tools.fleet.listing_first or await anyio.to_thread.run_sync(tools.indexer.unlisted):
             return None
-        inputs = await skills.inputs(session) if skills else SkillInputs((), (), ())
+        inputs = await skills.inputs(self._greetings[-1].session) if skills else SkillInputs((), (), ())
         if inputs is None:
             return None
         before = await anyio.to_thread.run_sync(self._situation, inputs)
-        instructions = await self._instructions.told_to(session, is_rehearsal=True)
-        answers = await self._answers(session, instructions)
+        answers = await self._answers(is_rehearsal=True)
         # What changed meanwhile may or may not be in the answers: the next attempt will know.
         if before is None or await anyio.to_thread.run_sync(self._situation, inputs) != before:
             return None
         return {"situation": before, "answers": answers}
 
-    async def _answers(self, session: Session, instructions: str) -> list[Any]:
-        """Return the client's answers up to its first list: questions, each with its outcome."""
-        method, params = self._question
-        answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, instructions)}]]
-        anew = session.restarted()
+    async def _answers(self, *, is_rehearsal: bool) -> list[Any]:
+        """Return the client's answers up to its first list: questions, each with its outcome.
+
+        ``is_rehearsal``: nothing of it was or is sent to the client.
+        """
+        answers: list[Any] = []
+        for each in self._greetings:
+            quietly = is_rehearsal or each is not self._greetings[-1]
+            instructions = await self._instructions.told_to(each.session, is_rehearsal=quietly)
+            answers.append([each.question, {"result": with_instructions(each.result, instructions)}])
+        last = self._greetings[-1]
+        anew = last.session.restarted()
         if anew is None:
             return answers
-        server_info = as_object(self._result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
+        _method, params = last.question
+        server_info = as_object(last.result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
         listed = list_result(await self._listing.definitions(anew), server_info)
         return [*answers, [["tools/list", params if envelope_of(params) else {}], {"result": listed}]]
 
@@ -166,7 +178,7 @@ class HandshakeCache:
 
     @property
     def _file(self) -> Path:
-        first, *_rest = [*(question for question, _error in self._refused), self._question]
+        first = self._greetings[0].question
         return self._generation.settings.cache_dir / FOLDER / self._start.files(first)[0].name
 
     def _drop(self) -> None:

@@ -33,7 +33,7 @@ from toolcrib.base.signals import ChangeSignal
 from toolcrib.config.schema import LimitsSection
 from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.results import failure
-from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.policy.requests import meta_for_next_hop
 from toolcrib.policy.sessions import Session
@@ -46,7 +46,6 @@ from toolcrib.server.methods import methods_offered
 from toolcrib.server.sessions import (
     ResumableRequests,
     Sessions,
-    client_name,
     client_of,
     ended_without,
     is_modern,
@@ -238,9 +237,7 @@ class RequestHandler:
         # The SDK answers it with the protocol's error for invalid params.
         except ValidationError:
             raise
-        except MCPError as error:
-            if self.handshake_cache and context.method in _GREETINGS:
-                self.handshake_cache.note_refusal(context, error)
+        except MCPError:
             raise
         except UnknownResource as error:
             raise _not_found(error, context.params) from None
@@ -259,7 +256,6 @@ class RequestHandler:
         """Answer methods that involve servers, bypassing the SDK's validation of results; leave the rest to the SDK."""
         # Another process may have listed a server since. Checked beside this request, which does not wait for it.
         self._tool_use_cases.indexer.schedule_reload()
-        self._require_session(context)
         if _is_open(context):
             if context.method == "tools/list":
                 return await self._list_tools(context)
@@ -283,15 +279,22 @@ class RequestHandler:
         return types.EmptyResult()
 
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
-        """Return the result of ``initialize`` with the instructions for a model, which depend on the caller."""
+        """Return what a client is greeted with, complete with the instructions for a model, which depend on the caller.
+
+        A client whose list should grow learns from a probe only of the revisions with sessions, so that it chooses one
+        if it speaks any. The sessionless one is served all the same, to clients that speak no other (ADR 2).
+        """
         result = {**result, "capabilities": self._declared(result["capabilities"])}
         try:
             session = await self._sessions.resolve(context)
         except MCPError:  # a token without a caller, which is reported for the first actual request
             return result
+        is_steered = session.is_modern and session.client_profile.prefers_session
+        if is_steered:
+            result["supportedVersions"] = list(HANDSHAKE_PROTOCOL_VERSIONS)
         if self.handshake_cache:
-            return await self.handshake_cache.answer(session, context, result)
-        return with_instructions(result, await self.instructions.told_to(session))
+            return await self.handshake_cache.answer(session, context, result, is_last=not is_steered)
+        return with_instructions(result, await self.instructions.told_to(session, is_rehearsal=is_steered))
 
     def _declared(self, capabilities: JsonObject) -> JsonObject:
         """Return the capabilities with those of resources and prompts: which changes are notified."""
@@ -339,34 +342,7 @@ class RequestHandler:
         It does so before :meth:`_answer`. Only what the caller's own list shows is compared: any other answer
         would tell which tools there are.
         """
-        if self._profiles.all_sessionful:
-            return None
         return self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
-
-    def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
-        """Return whether a request of the sessionless era with these params is served, depending on its client."""
-        client = client_name(as_object(envelope_of(params).get(types.CLIENT_INFO_META_KEY)))
-        return self._profiles.profile(client).listing != "dynamic"
-
-    def _require_session(self, context: Context) -> None:
-        """Refuse a request of the sessionless era if the list grows; clients that negotiate fall back automatically.
-
-        Raises:
-            MCPError: it names the revisions that are served.
-
-        """
-        envelope = envelope_of(context.params)
-        if not envelope or self.serves_modern(context.params):
-            return
-        raise MCPError(
-            code=types.UNSUPPORTED_PROTOCOL_VERSION,
-            message="This server lists tools as they are used, which takes a session: connect with 'initialize'. "
-            "To serve this protocol revision, start toolcrib with --listing stable or auto.",
-            data={
-                "supported": list(HANDSHAKE_PROTOCOL_VERSIONS),
-                "requested": envelope[types.PROTOCOL_VERSION_META_KEY],
-            },
-        )
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None

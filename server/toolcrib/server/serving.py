@@ -51,10 +51,6 @@ class Serving:
         """Return the server for the SDK to run, with the transport's middleware in front."""
         return cast("Server[Any]", CurrentServer(self, front))
 
-    def serves_modern(self, params: Any) -> bool:
-        """Return whether a request of the sessionless era with these params is served."""
-        return self.handler.serves_modern(params)
-
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
         return self.gateway.tools.is_ready

@@ -6,7 +6,7 @@ The SDK's stdio server switches to a worker thread three times per message; ours
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -39,15 +39,10 @@ def refuse_without_session(settings: Settings) -> None:
         )
 
 
-async def serve_stdio(
-    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool], begun: EarlyExchange
-) -> None:
-    """Serve one client until it closes our stdin; ``serves_modern`` decides which sessionless requests are served.
-
-    ``begun`` is what was already exchanged with it.
-    """
+async def serve_stdio(server: Server[Any], limits: LimitsSection, begun: EarlyExchange) -> None:
+    """Serve one client until it closes our stdin; ``begun`` is what was already exchanged with it."""
     async with _channel(limits, begun) as channel, server.lifespan(server) as state:
-        await serve_by_era(server, channel, state, serves_modern)
+        await serve_by_era(server, channel, state)
 
 
 @asynccontextmanager
