@@ -61,7 +61,7 @@ def test_status_says_how_much_is_indexed_and_what_was_refused_and_why(run: Run, 
     assert run("index", "refresh")[0] == 0
     code, out, _err = run("status")
     assert code == 0
-    assert "dynamic over stdio, dynamic over HTTP" in out
+    assert "listing  auto, for unknown clients" in out
     assert "servers  1, with 3 tools" in out
     assert "zoo: 3 tools, listed 20" in out
     assert "refused: broken: " in out
@@ -76,7 +76,7 @@ def test_status_says_which_list_and_which_answers_known_clients_get_and_why(run:
     section = {"results": {"hosts": {"mine-*": {"listing": "auto"}}}}
     code, out, _err = run("status", toolcrib=section)
     assert code == 0
-    assert "listing  dynamic over stdio, dynamic over HTTP, for unknown clients" in out
+    assert "listing  auto, for unknown clients" in out
     assert "dynamic, text alone: claude-code\n" in out
     assert "stable, text alone: codex-mcp-client, gemini-cli-mcp-client*, " in out
     assert "auto, structured answers: mine-*\n" in out

@@ -228,18 +228,17 @@ async def test_without_a_session_nothing_is_kept_and_nothing_is_called_activated
 @pytest.mark.parametrize(
     ("servers", "toolcrib", "transport", "mode"),
     [
-        (["db"], {}, "stdio", "dynamic"),
-        (["db"], {}, "http", "dynamic"),
+        (["db"], {}, "stdio", "auto"),
+        (["db"], {}, "http", "auto"),
         (["db"], {"http": {"tokens": [{"token": "12345678", "subject": "ana"}]}}, "http", "auto"),
-        (["db"], {"http": {"tokens": [{"token": "12345678", "subject": "ana"}]}}, "stdio", "dynamic"),
-        (["db"], {"gate": {"listing": "auto"}}, "stdio", "auto"),
+        (["db"], {"gate": {"listing": "dynamic"}}, "stdio", "dynamic"),
         (["db"], {"gate": {"listing": "stable"}}, "http", "stable"),
         ([], {}, "stdio", "stable"),
         ([], {"gate": {"listing": "dynamic"}}, "stdio", "stable"),
         (["db"], {"tool_search": {"enabled": False}}, "stdio", "stable"),
     ],
 )
-def test_the_listing_mode_follows_from_config_and_transport(tmp_path, servers, toolcrib, transport, mode):
+def test_the_listing_mode_follows_from_the_config_on_any_transport(tmp_path, servers, toolcrib, transport, mode):
     settings = configured(tmp_path, {key: MemoryServer() for key in servers}, toolcrib)
     assert ClientProfiles(settings, transport).profile("").listing == mode
 

@@ -50,9 +50,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     settings = load_settings(config)
     found = status_now(settings)
-    profiles = {transport: ClientProfiles(settings, transport) for transport in ("stdio", "http")}
-    listing = {transport: each.profile("").listing for transport, each in profiles.items()}
-    known = profiles["stdio"].known
+    profiles = ClientProfiles(settings, "stdio")
+    listing, known = profiles.profile("").listing, profiles.known
     if as_json:
         about = {
             "config": settings.source,
@@ -76,7 +75,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     print_text(f"sqlite   {sqlite_version()}")
     for fault in faults_of(sqlite_version()):
         print_text(f"         may have the bug {fault.name}, {fault.source}: {fault.remedy}")
-    print_text(f"listing  {listing['stdio']} over stdio, {listing['http']} over HTTP, for unknown clients")
+    print_text(f"listing  {listing}, for unknown clients")
     print_lines(_profile_lines(known))
     print_lines(_status_lines(found, skills_enabled=settings.toolcrib.skills.enabled))
     print_lines(running_lines(running_now(), time.time()))

@@ -124,12 +124,11 @@ class Loaded:
 class Status:
     """The whole status, for one session.
 
-    ``client`` is the name that the client gives itself, ``served`` how such a client is served, ``list_grows``
-    whether its list shows what it has used: never in the era without sessions. ``allowed``
-    and ``deferred`` count tools that the caller may use, ``activated`` are those of them that the session has used.
-    ``loaded`` is None where nothing was loaded again, by a process that is not asked. ``skills`` is None where they
-    are switched off. ``rebuilt`` tells of index files that could not be used as they
-    were, by name, why.
+    ``client`` is the name that the client gives itself, ``served`` how such a client is served, ``list_grows`` whether
+    its list shows what it has used: never in the era without sessions. ``allowed`` and ``deferred`` count tools that
+    the caller may use, ``activated`` are those of them that the session has used. ``loaded`` is None where nothing was
+    loaded again, by a process that is not asked. ``skills`` is None where they are switched off. ``rebuilt`` tells of
+    index files that could not be used as they were, by name, why.
     """
 
     session: str
