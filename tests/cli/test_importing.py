@@ -1,12 +1,15 @@
 """toolcrib init and import: shown, asked, written once; no source is touched, and no secret is shown."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from cli.command_line import Run
+from toolcrib.config.loading import load
+from toolcrib.config.settings import HttpTarget, StdioTarget
 
 CURSOR = """{ // mine
   "mcpServers": {
@@ -78,7 +81,107 @@ def test_secrets_move_to_variables_in_a_file_of_their_own(run: Run, home: Path, 
     lines = {"GH_TOKEN=canary-header", "DB_PASSWORD=canary-env", "DB_SECRET=canary-argument"}
     assert set(beside.read_text().splitlines()) == lines
     assert stat.S_IMODE(beside.stat().st_mode) == 0o600
-    assert str(beside) in out
+    assert f"gh: its secrets in headers.Authorization move to {beside}, as GH_TOKEN\n" in out
+    assert f"toolcrib reads {beside} wherever it is started" in out
+    settings = load(written, {"HOME": str(home)}, home)
+    assert json.loads(written.read_text())["toolcrib"]["env_file"] == "toolcrib.env"
+    assert (list(settings.servers), settings.skipped) == (["git", "gh", "db"], ())
+
+
+def test_where_moved_secrets_are_is_told_by_whatever_checks_the_config(run: Run, home: Path, written: Path):
+    run("init", "--yes", "--env", "--from", "cursor")
+    beside = written.with_name("toolcrib.env")
+    text = f"variables of {beside}, where the environment has none of that name: DB_PASSWORD, DB_SECRET, GH_TOKEN"
+    assert text in run("config", "check")[1]
+    told = {"path": str(beside), "variables": ["DB_PASSWORD", "DB_SECRET", "GH_TOKEN"]}
+    assert json.loads(run("config", "check", "--json")[1])["env_file"] == told
+    assert json.loads(run("config", "path", "--json")[1])["env_file"] == str(beside)
+
+
+def test_a_variable_that_has_another_value_is_left_as_it_is(
+    run: Run, home: Path, written: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The environment wins over the file, so a secret under a name that is set would never be read."""
+    monkeypatch.setenv("GH_TOKEN", "canary-of-another")
+    written.parent.mkdir(parents=True)
+    beside = written.with_name("toolcrib.env")
+    beside.write_text("# mine\nDB_PASSWORD='of\nmine'\nexport OWN=1")
+    run("init", "--yes", "--env", "--from", "cursor")
+    assert beside.read_text().startswith("# mine\nDB_PASSWORD='of\nmine'\nexport OWN=1\n")
+    settings = load(written, dict(os.environ), home)
+    gh, db = settings.servers["gh"].target, settings.servers["db"].target
+    assert isinstance(gh, HttpTarget)
+    assert isinstance(db, StdioTarget)
+    assert gh.headers == {"Authorization": "Bearer canary-header"}
+    assert db.env["DB_PASSWORD"] == "canary-env"
+
+
+def test_a_file_of_variables_that_cannot_be_read_is_not_written_over(run: Run, home: Path, written: Path):
+    written.parent.mkdir(parents=True)
+    beside = written.with_name("toolcrib.env")
+    beside.write_bytes(b"\xff\xfe")
+    code, _out, err = run("init", "--yes", "--env")
+    assert (code, "No secret can be moved" in err, written.exists()) == (1, True, False)
+    assert beside.read_bytes() == b"\xff\xfe"
+
+
+def test_another_account_of_a_server_that_the_config_has_is_another_server(run: Run, home: Path, written: Path):
+    run("init", "--yes", "--env", "--from", "cursor")
+    (home / ".cursor" / "mcp.json").write_text(CURSOR.replace("canary-header", "canary-second"))
+    code, out, _err = run("init", "--yes", "--env", "--from", "cursor")
+    assert (code, "db: already in the config\n" in out) == (0, True)
+    beside = written.with_name("toolcrib.env").read_text()
+    assert "GH_TOKEN=canary-header\n" in beside
+    assert "canary-second" in beside
+    assert list(json.loads(written.read_text())["mcpServers"]) == ["git", "gh", "db", "gh-cursor"]
+
+
+def test_in_the_home_directory_the_persons_own_files_are_read_and_not_called_unread(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(home)
+    (home / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "a"}}}')
+    _code, out, _err = run("init")
+    assert "uvx mcp-server-git" in out
+    assert [line for line in out.splitlines() if line.startswith("not read")] == [
+        f"not read: {home / '.mcp.json'}, because it is in the working directory; --project imports it too"
+    ]
+
+
+def test_a_server_that_one_client_uses_and_another_does_not_is_told_as_it_is_written(
+    run: Run, home: Path, written: Path
+):
+    (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"a": {"command": "a", "disabled": true}}}')
+    (home / ".codex" / "config.toml").write_text('[mcp_servers.a]\ncommand = "a"\n')
+    _code, out, _err = run("init", "--yes")
+    assert "a: it is disabled in Cursor, but not here, because it is in use in Codex\n" in out
+    assert "disabled" not in json.loads(written.read_text())["mcpServers"]["a"]
+    (home / ".gemini").mkdir()
+    never = '{"mcp": {"excluded": ["a"]}, "mcpServers": {"a": {"command": "a"}}}'
+    (home / ".gemini" / "settings.json").write_text(never)
+    written.unlink()
+    _code, out, _err = run("init", "--yes")
+    assert "a: Gemini CLI is told never to use it, so it is disabled here too\n" in out
+    assert json.loads(written.read_text())["mcpServers"]["a"]["disabled"] is True
+
+
+def test_what_a_server_lacks_here_and_what_is_no_variable_is_told(run: Run, home: Path, written: Path):
+    (home / ".codex" / "config.toml").unlink()
+    (home / ".claude.json").write_text(
+        """{"mcpServers": {
+        "odd": {"command": "nowhere-to-be-found", "args": ["${command:pick}"], "env": {"P_PASSWORD": "a${b-c}d"}},
+        "var": {"command": "nowhere-either", "env": {"T": "${UNSET}"}}, "old": {"url": "https://h/v1/sse"}}}"""
+    )
+    _code, out, _err = run("init", "--yes", "--from", "claude-code")
+    assert "nowhere-to-be-found '${command:pick}'\n" in out
+    assert "odd: ${command:pick} is no variable of Claude Code: it is text there, and here too\n" in out
+    assert "odd: what stands in ${…} is no variable of Claude Code: it is text there, and here too\n" in out
+    assert "b-c" not in out, "which may be a part of a password"
+    assert "odd: there is no program nowhere-to-be-found (install it, or write its full path)\n" in out
+    assert "var: it is left out for now: the variable UNSET is not set\n" in out
+    assert "var: there is no program nowhere-either" in out
+    assert "old: its address ends in /sse, so the older transport is used (type: sse)\n" in out
+    assert json.loads(written.read_text())["mcpServers"]["old"]["type"] == "sse"
 
 
 def test_a_second_time_adds_what_is_new_and_keeps_what_is_there(run: Run, home: Path, written: Path):

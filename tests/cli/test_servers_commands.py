@@ -89,6 +89,8 @@ def test_a_server_that_fails_is_told_and_stays(run: Run, target: Path):
     [
         (["--url", "https://h/mcp"], {"type": "http", "url": "https://h/mcp"}),
         (["https://h/mcp"], {"type": "http", "url": "https://h/mcp"}),
+        (["https://h/v1/sse"], {"type": "sse", "url": "https://h/v1/sse"}),
+        (["-t", "http", "https://h/sse"], {"type": "http", "url": "https://h/sse"}),
         (["--transport", "sse", "https://h/sse"], {"type": "sse", "url": "https://h/sse"}),
         (
             ["--url", "https://h/mcp", "-H", "Authorization: Bearer ${T}", "--header", "X-A: b:c"],
@@ -119,6 +121,18 @@ def test_a_server_that_cannot_be_meant_so_is_not_added(words: list[str], run: Ru
     assert code in (1, 2)
     assert err
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [("bad name", "bad-name"), ("a__b", "a_b"), ("é", "server"), ("x/y", "x-y")]
+)
+def test_a_name_that_names_of_tools_cannot_have_is_refused_with_one_that_they_can(
+    name: str, plain: str, run: Run, target: Path
+):
+    code, _out, err = run("add", name, "--no-try", "--", "x")
+    assert (code, target.exists()) == (1, False)
+    assert f"is not a name for a server: use letters, digits, - and _, as in {plain}." in err
+    assert run("add", plain, "--no-try", "--", "x")[0] == 0
 
 
 def test_a_secret_is_named_and_not_shown(run: Run, target: Path):

@@ -14,7 +14,7 @@ from config.client_files import CLIENT_TEXTS, ClientText, Expected
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
 from toolcrib.clients.entries import VariableContext, read_entry
-from toolcrib.clients.importing import changes_of, check_entry, draft, write_config
+from toolcrib.clients.importing import EntryCheck, changes_of, draft, write_config
 from toolcrib.clients.known import UserEnvironment, client_named, client_table
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
 from toolcrib.config.editing.changes import SetMember
@@ -66,7 +66,7 @@ def test_there_are_at_least_forty_shapes_over_twelve_clients():
 
 
 @pytest.mark.parametrize("case", CLIENT_TEXTS, ids=_named)
-def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, tmp_path: Path):
+def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, user: UserEnvironment, tmp_path: Path):
     found = read(case)
     assert found.client.key == case.client
     assert [server.name for server in found.servers] == list(case.servers)
@@ -83,7 +83,8 @@ def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, tmp_pat
         assert expected.obstacle in server.read.obstacle
         assert bool(expected.obstacle) == bool(server.read.obstacle)
         for words in expected.said:
-            assert any(words in notice for notice in server.read.notices), server.read.notices
+            [drafted] = draft([server], {}, EntryCheck(user.environ)).servers
+            assert any(words in notice for notice in drafted.notices), drafted.notices
     for words in case.problems:
         assert any(words in str(problem) for problem in found.problems), found.problems
     assert bool(case.problems) == bool(found.problems)
@@ -93,7 +94,7 @@ def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, tmp_pat
 def test_each_shape_becomes_a_config_that_can_be_used_and_denies_what_was_denied(
     case: ClientText, read: Read, user: UserEnvironment, tmp_path: Path
 ):
-    drafted = draft(read(case).servers, {}, check_entry(user.environ))
+    drafted = draft(read(case).servers, {}, EntryCheck(user.environ))
     target = tmp_path / "out" / "toolcrib.json"
     target.parent.mkdir()
     target.write_text("{}")
@@ -181,7 +182,7 @@ def test_the_same_server_is_taken_over_once_with_the_rules_of_all_its_clients(us
         "timeout": 5000}}}""",
         copilot_cli='{"mcpServers": {"git": {"command": "g", "tools": ["b", "d"]}}}',
     )
-    [server] = draft(found, {}, check_entry({})).servers
+    [server] = draft(found, {}, EntryCheck({})).servers
     assert (server.key, server.entry) == ("git", {"command": "g"})
     assert (server.denials.allowed, server.denials.denied) == (("b",), ("c",))
     assert server.options == {"call_timeout_s": 5}
@@ -192,7 +193,7 @@ def test_other_servers_of_the_same_name_and_other_accounts_keep_apart(user: User
     found = _found(
         user, claude_desktop=entry % "one", cursor=entry % "two", windsurf='{"mcpServers": {"gh": {"command": "x"}}}'
     )
-    servers = draft(found, {}, check_entry({})).servers
+    servers = draft(found, {}, EntryCheck({})).servers
     assert [server.key for server in servers] == ["gh", "gh-cursor", "gh-windsurf"]
 
 
@@ -204,7 +205,7 @@ def test_secrets_move_to_variables_and_are_told_by_their_places_only(user: UserE
         "db": {"command": "db", "args": ["--token", "canary-4", "-v"],
         "env": {"DB_PASSWORD": "canary-5", "LANG": "C"}}}}""",
     )
-    drafted = draft(found, {}, check_entry({}), with_variables=True)
+    drafted = draft(found, {}, EntryCheck({}), with_variables=True)
     assert drafted.servers[0].entry == {
         "type": "http",
         "url": "https://${GH_KEY_3}:${GH_KEY}@h/mcp?api_key=${GH_KEY_2}",
@@ -223,9 +224,9 @@ def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_var
         user, cursor='{"mcpServers": {"db": {"command": "db", "env": {"DB_TOKEN": "canary"}, "excludeTools": ["rm"]}}}'
     )
     for with_variables in (False, True):
-        first = draft(found, {}, check_entry({}), with_variables=with_variables)
+        first = draft(found, {}, EntryCheck({}), with_variables=with_variables)
         document = {"mcpServers": {"mine": first.servers[0].entry}}
-        again = draft(found, document, check_entry({}), with_variables=with_variables)
+        again = draft(found, document, EntryCheck({}), with_variables=with_variables)
         assert not again.added
         assert [change.path for change in changes_of(again, document)] == [("toolcrib", "policy", "deny")]
 
@@ -234,9 +235,9 @@ def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_var
 @pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
 def test_no_shape_is_added_a_second_time(case: ClientText, with_variables: bool, read: Read, user: UserEnvironment):
     found = read(case).servers
-    first = draft(found, {}, check_entry(user.environ), with_variables=with_variables)
+    first = draft(found, {}, EntryCheck(user.environ), with_variables=with_variables)
     document: dict[str, Any] = {"mcpServers": {server.key: server.entry for server in first.servers}}
-    again = draft(found, document, check_entry(user.environ), with_variables=with_variables)
+    again = draft(found, document, EntryCheck(user.environ), with_variables=with_variables)
     assert [server.key for server in again.added] == []
     assert [server.key for server in again.servers] == [server.key for server in first.servers]
 
@@ -247,7 +248,7 @@ def test_a_limited_server_limits_neither_those_that_are_there_nor_is_widened_by_
         "mcpServers": {"a.1": {"command": "a"}, "b2": {"command": "b"}},
         "toolcrib": {"policy": {"allow": ["*"]}},
     }
-    drafted = draft(found, document, check_entry({}))
+    drafted = draft(found, document, EntryCheck({}))
     [change] = changes_of(drafted, document)
     assert isinstance(change, SetMember)
     assert change.value == ["a.1.*", "b2.x"]
@@ -267,7 +268,7 @@ def test_no_tool_that_was_denied_is_allowed_whatever_it_is_called(
     if allowed is not None:
         entry["includeTools"] = allowed
     found = _entries({server: entry, "other": {"command": "other"}})
-    drafted = draft(found, {}, check_entry({}))
+    drafted = draft(found, {}, EntryCheck({}))
     first = drafted.servers[0]
     if first.entry.get("disabled"):
         return

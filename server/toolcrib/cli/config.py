@@ -6,6 +6,7 @@ import typer
 
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import JsonObject
+from toolcrib.base.text import enumerated
 from toolcrib.cli.output import (
     ConfigOption,
     ExitCode,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from toolcrib.config.settings import ServerSettings, Settings
 
+_NAMES_ROOM = 300
+"""Characters of names in one line."""
 _CHECK_MS = 1000
 """Time for checking one example: more than while serving, where calls wait for it."""
 
@@ -54,6 +57,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
                 "ok": is_ok,
                 "source": settings.source,
                 "servers": list(settings.servers),
+                "env_file": env_file_json(settings),
                 "problems": [problem_json(problem) for problem in wrong],
                 "skipped": [problem_json(problem) for problem in skipped],
                 "notices": [problem_json(problem) for problem in notices],
@@ -63,10 +67,27 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         counts = f"servers: {len(settings.servers)}, skipped: {len(skipped)}, notices: {len(notices)}"
         verdict = "OK:" if is_ok else "Usable, but with likely mistakes:"
         print_text(f"{verdict} {settings.source} ({counts})")
+        if text := env_file_text(settings):
+            print_text(text)
         warn(wrong, "wrong")
         warn(skipped, "skipped")
         warn(notices, "notice")
     fail_if(not is_ok)
+
+
+def env_file_text(settings: "Settings") -> str:
+    """Return where the variables of a config come from besides the environment; empty where from nowhere."""
+    file = settings.env_file
+    if file is None:
+        return ""
+    names = enumerated(sorted(file.variables), _NAMES_ROOM) or "none"
+    return f"variables of {file.path}, where the environment has none of that name: {names}"
+
+
+def env_file_json(settings: "Settings") -> JsonObject | None:
+    """Return the file of variables that a config names, and their names."""
+    file = settings.env_file
+    return None if file is None else {"path": str(file.path), "variables": sorted(file.variables)}
 
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
@@ -107,6 +128,7 @@ def _paths_json(settings: "Settings") -> JsonObject:
     return {
         "source": settings.source,
         "config": settings.config_path and str(settings.config_path),
+        "env_file": settings.env_file and str(settings.env_file.path),
         "cache_dir": str(settings.cache_dir),
         "tool_cache_dir": str(settings.tool_cache_dir),
         "state_dir": str(settings.state_dir),

@@ -81,7 +81,7 @@ def toolcrib_program() -> str:
 def _config_words(config: Path | None, target: Path) -> list[str]:
     """Return the option that names the config, where ``serve`` would not find it by itself."""
     # A client starts toolcrib without this shell's variables.
-    by_itself = config is None and not os.environ.get("TOOLCRIB_CONFIG")
+    by_itself = config is None and not any(os.environ.get(name) for name in ("TOOLCRIB_CONFIG", "XDG_CONFIG_HOME"))
     return [] if by_itself else ["--config", str(target)]
 
 

@@ -114,12 +114,15 @@ def _checked(about: str, findings: Iterator[Finding], remedy: str) -> Iterator[F
 
 
 def _of_config(settings: "Settings") -> Iterator[Finding]:
+    from toolcrib.cli.config import env_file_json, env_file_text
     from toolcrib.config.checks import inspect
 
     if settings.config_path is None:
         yield Finding("config", "error", "there is none", "toolcrib init, or toolcrib add NAME -- COMMAND")
     else:
         yield Finding("config", "ok", f"{settings.source}, {len(settings.servers)} servers")
+        if text := env_file_text(settings):
+            yield Finding("config", "ok", text, "", {"env_file": env_file_json(settings)})
         yield from (_config_finding(settings, problem, "error") for problem in inspect(settings))
     found: tuple[tuple[Level, tuple[Problem, ...]], ...] = ("error", settings.skipped), ("warning", settings.notices)
     for level, problems in found:

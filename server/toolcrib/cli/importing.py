@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from toolcrib.clients.reading import FoundFile
     from toolcrib.config.editing.changes import Change
     from toolcrib.config.settings import Settings
+    from toolcrib.config.variables import EnvFile
 
 EnvOption = Annotated[
-    bool, typer.Option("--env", help="Move secrets to variables, and write those into toolcrib.env beside the config.")
+    bool, typer.Option("--env", help="Move secrets to toolcrib.env beside the config, which names it and reads it.")
 ]
 
 DirectOption = Annotated[
@@ -47,9 +48,6 @@ DirectOption = Annotated[
 
 Logins = Mapping[str, JsonObject | None]
 """The public facts of logins, by the key of each server that takes one; None where there is no login."""
-
-VARIABLES_FILE = "toolcrib.env"
-"""The file beside a config that secrets are moved to, as lines for a shell."""
 
 
 def init(
@@ -142,24 +140,36 @@ def _take_over(
     as_json: bool,
 ) -> None:
     """Show what was found, ask, and write it to the config ``target``."""
-    from toolcrib.clients.importing import bridged, changes_of, check_entry, draft, existing_document, without_bridges
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.clients.importing import (
+        EntryCheck,
+        bridged,
+        changes_of,
+        draft,
+        existing_document,
+        variables_of,
+        without_bridges,
+    )
+    from toolcrib.config.loading import env_references
 
-    document = existing_document(target)
+    document, environ, keyring = existing_document(target), dict(os.environ), SystemKeyring().get
+    references, variables_file = env_references(document, target, environ, keyring), None
+    if env:
+        references, variables_file = variables_of(document, target, environ, keyring)
     servers = [server for file in files for server in file.servers]
     if (names := dict.fromkeys(server.name for server in bridged(servers))) and not direct:
         question = f"{', '.join(names)}: reached by mcp-remote. Connect directly instead?"
         # --yes means the plain import: leaving out a bridge needs a login of the person.
         direct = not yes and confirmed(question, yes=False, as_json=as_json)
-    drafted = draft(
-        without_bridges(servers) if direct else servers, document, check_entry(os.environ), with_variables=env
-    )
+    check = EntryCheck(environ, references)
+    drafted = draft(without_bridges(servers) if direct else servers, document, check, with_variables=env)
     changes = changes_of(drafted, document)
     logins = _logins(target, drafted)
     if not as_json:
-        _show(files, drafted, logins, unread)
+        _show(files, drafted, logins, unread, variables_file)
     question = f"Write {counted(len(drafted.added), 'server')} to {target}?"
     is_wanted = bool(changes) and confirmed(question, yes=yes, as_json=as_json)
-    written = _write(target, drafted, changes, with_variables=env) if is_wanted else []
+    written = _write(target, drafted, changes, variables_file) if is_wanted else []
     if as_json:
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
     elif written:
@@ -192,26 +202,32 @@ def _logins(target: Path, drafted: "Draft") -> Logins:
     return logins
 
 
-def _write(target: Path, drafted: "Draft", changes: "Sequence[Change]", *, with_variables: bool) -> list[Path]:
+def _write(target: Path, drafted: "Draft", changes: "Sequence[Change]", variables_file: "EnvFile | None") -> list[Path]:
     from toolcrib.clients.importing import write_config, write_variables
 
-    has_secrets = not with_variables and any(server.secrets for server in drafted.added)
+    has_moved = variables_file is not None and bool(drafted.variables)
+    if has_moved and variables_file is not None:
+        # First, so that the config never refers to what is not there.
+        write_variables(variables_file, drafted.variables)
+    has_secrets = any(server.secrets and not server.moved_to for server in drafted.added)
     write_config(target, changes, is_private=has_secrets)
-    if not drafted.variables:
-        return [target]
-    beside = target.with_name(VARIABLES_FILE)
-    write_variables(beside, drafted.variables)
-    return [target, beside]
+    return [target, variables_file.path] if has_moved and variables_file is not None else [target]
 
 
-def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> None:
+def _show(
+    files: "Sequence[FoundFile]",
+    drafted: "Draft",
+    logins: Logins,
+    unread: Sequence[Path],
+    variables_file: "EnvFile | None",
+) -> None:
     from toolcrib.clients.importing import origins
 
     rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
     if rows:
         print_text(table(("name", "from", "what it is"), rows))
     for server in drafted.servers:
-        for note in (*_notes(server), *_login_notes(server.key, logins)):
+        for note in (*_notes(server, variables_file), *_login_notes(server.key, logins)):
             print_text(f"{server.key}: {note}")
     for lost in drafted.lost:
         print_text(f"left out: {lost.name} ({lost.origin}): it {lost.read.lost}")
@@ -225,20 +241,23 @@ def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread
 def _target_text(server: "DraftServer") -> str:
     """Return how a server is reached, with variables in the place of secrets."""
     from toolcrib.config.private_values import moved
+    from toolcrib.config.variables import DOLLAR
 
-    entry = moved(server.entry, server.secrets, {})
+    entry = moved(server.entry, () if server.moved_to else server.secrets, {})
     if "url" in entry:
-        return f"{entry['url']}{' (sse)' if entry.get('type') == 'sse' else ''}"
-    return shlex.join([entry["command"], *entry.get("args", [])])
+        text = f"{entry['url']}{' (sse)' if entry.get('type') == 'sse' else ''}"
+    else:
+        text = shlex.join([entry["command"], *entry.get("args", [])])
+    return text.replace(DOLLAR, "$")
 
 
-def _notes(server: "DraftServer") -> "Iterator[str]":
+def _notes(server: "DraftServer", variables_file: "EnvFile | None") -> "Iterator[str]":
     from toolcrib.clients.importing import rules_shown
     from toolcrib.config.foreign import find_bridge
     from toolcrib.config.settings import HttpTarget
 
     if server.known:
-        yield "already in the config"
+        yield "already in the config, where it is disabled" if server.entry.get("disabled") else "already in the config"
     if server.obstacle:
         yield f"disabled, because it {server.obstacle}"
     yield from server.notices
@@ -250,7 +269,12 @@ def _notes(server: "DraftServer") -> "Iterator[str]":
     others = [each for each in server.found[1:] if each.name != server.found[0].name]
     yield from (f"the same as {each.name} of {each.origin}" for each in others)
     if server.secrets and not server.known:
-        yield f"contains secrets in {', '.join(dict.fromkeys(secret.shown for secret in server.secrets))}"
+        places = ", ".join(dict.fromkeys(secret.shown for secret in server.secrets))
+        yield (
+            f"contains secrets in {places}"
+            if variables_file is None
+            else (f"its secrets in {places} move to {variables_file.path}, as {', '.join(server.moved_to)}")
+        )
 
 
 def _login_notes(key: str, logins: Logins) -> "Iterator[str]":
@@ -266,10 +290,9 @@ def _login_notes(key: str, logins: Logins) -> "Iterator[str]":
 def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path]) -> None:
     print_text(f"Written: {', '.join(map(str, written))}")
     if drafted.variables:
-        names = ", ".join(drafted.variables)
-        print_text(f"Set {names} where your client starts toolcrib: set -a; . {shlex.quote(str(written[-1]))}; set +a")
+        print_text(f"toolcrib reads {written[-1]} wherever it is started: the config names it. Only you can read it.")
     elif any(server.secrets for server in drafted.added):
-        print_text("It contains secrets, so only you can read it; --env moves them to variables instead.")
+        print_text("It contains secrets, so only you can read it; --env moves them to a file of their own instead.")
     if keys := [server.key for server in drafted.added if server.key in logins]:
         command = f"toolcrib login {keys[0]}" if len(keys) == 1 else "toolcrib login --all"
         print_text(f"If {', '.join(keys)} {'wants' if len(keys) == 1 else 'want'} a login: `{command}`.")

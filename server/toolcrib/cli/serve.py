@@ -74,9 +74,9 @@ class LogRate(logging.Filter):
 
 
 _LOOK_S = 1.0
-"""Between two looks at the file. It is read once two of them have found it the same."""
+"""Between two looks at the files. They are read once two of them have found them the same."""
 
-_Stamp = tuple[int, int, int] | None
+_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Reloads:
@@ -104,7 +104,7 @@ class Reloads:
                 _say(f"restart toolcrib to apply changes in {', '.join(loaded.fixed)}")
 
     async def watch(self, serving: Serving) -> Never:
-        """Ask for it each time that the file has changed."""
+        """Ask for it each time that the config, or its file of variables, has changed."""
         seen = known = await _stamp(serving)
         while True:
             await anyio.sleep(_LOOK_S)
@@ -115,10 +115,12 @@ class Reloads:
 
 
 async def _stamp(serving: Serving) -> _Stamp:
-    return await anyio.to_thread.run_sync(_stamp_of, serving.gateway.settings.config_path)
+    settings = serving.gateway.settings
+    files = settings.config_path, settings.env_file.path if settings.env_file else None
+    return await anyio.to_thread.run_sync(lambda: tuple(map(_stamp_of, files)))
 
 
-def _stamp_of(path: Path | None) -> _Stamp:
+def _stamp_of(path: Path | None) -> tuple[int, int, int] | None:
     try:
         status = path.stat() if path else None
     except OSError:

@@ -1,5 +1,6 @@
 """``toolcrib add``, ``remove``, ``get``, ``logs``, ``enable`` and ``disable``: one server of the config."""
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,8 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     url: Annotated[str | None, typer.Option("--url", help="The URL of an HTTP server.")] = None,
     transport: Annotated[
-        str | None, typer.Option("--transport", "-t", help="http, the default for a URL, or sse.")
+        str | None,
+        typer.Option("--transport", "-t", help="http or sse; by default sse if the URL ends in /sse, else http."),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -163,6 +165,8 @@ def _entry(
     words: "Sequence[str]", url: str | None, transport: str | None, headers: dict[str, str], env: dict[str, str]
 ) -> JsonObject:
     """Return the entry of ``mcpServers`` that the arguments describe."""
+    from toolcrib.config.foreign import looks_like_sse
+
     if bool(words) == (url is not None):
         raise BadRequest("Give either `-- COMMAND ARG…` or `--url URL`.")
     if url is None:
@@ -172,23 +176,27 @@ def _entry(
         return {**entry, "env": env} if env else entry
     if env or transport not in (None, "http", "sse"):
         raise BadRequest("With --url, there is no --env, and --transport is http or sse.")
-    entry = {"type": transport or "http", "url": url}
+    entry = {"type": transport or ("sse" if looks_like_sse(url) else "http"), "url": url}
     return {**entry, "headers": headers} if headers else entry
 
 
 def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) -> None:
-    import os
-
-    from toolcrib.clients.importing import check_entry, existing_document, write_config
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.clients.importing import EntryCheck, existing_document, plain_key, write_config
     from toolcrib.config.editing.changes import addition
+    from toolcrib.config.loading import env_references
 
-    document = existing_document(target)
+    # It becomes part of the names of tools, which clients allow few characters.
+    if name != plain_key(name):
+        raise BadRequest(f"{name!r} is not a name for a server: use letters, digits, - and _, as in {plain_key(name)}.")
+    document, environ = existing_document(target), dict(os.environ)
     if name in as_object(document.get("mcpServers")):
         raise BadRequest(
             f"{target} already has a server {name}: `toolcrib remove {name}` first, or choose another name."
         )
     # Checked before it is written: one wrong entry would make the whole config unusable.
-    if wrong := check_entry(os.environ)(name, entry):
+    check = EntryCheck(environ, env_references(document, target, environ, SystemKeyring().get))
+    if wrong := check.verdict(name, entry).unfit:
         raise BadRequest(f"{name} was not added: {wrong}")
     write_config(target, addition(document, name, entry), is_private=is_private)
 

@@ -9,7 +9,7 @@ import typer
 
 from toolcrib.base.errors import ConfigError, StoreError, ToolcribError
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.importing import VARIABLES_FILE, user_environment
+from toolcrib.cli.importing import user_environment
 from toolcrib.cli.output import (
     ConfigOption,
     ExitCode,
@@ -21,7 +21,7 @@ from toolcrib.cli.output import (
     print_lines,
     print_text,
 )
-from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
+from toolcrib.config.paths import USER_FILES, VARIABLES_FILE, is_there, user_config_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,8 +1,9 @@
 """Converts one entry of a client's file into an entry of ``mcpServers`` and related settings."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.clients.denials import Denials, entry_denials
 from toolcrib.clients.known import Client, Syntax
-from toolcrib.config.foreign import is_tool_rule
+from toolcrib.config.env_file import ENV_FILE_MAX_BYTES, parse_variables
+from toolcrib.config.foreign import is_tool_rule, looks_like_sse
 from toolcrib.config.launching import starts_toolcrib
 from toolcrib.config.variables import DOLLAR, variable_name
 
@@ -66,12 +68,13 @@ class Translation:
     """The findings of a translation.
 
     ``asked`` are variables to set, each with what the client asked for; ``inlined`` the contents of files that stand
-    there now; ``obstacles`` variables that have no counterpart.
+    there now; ``obstacles`` variables that have no counterpart; ``texts`` what looks like a variable, and is none.
     """
 
     asked: dict[str, str] = field(default_factory=dict[str, str])
     inlined: list[str] = field(default_factory=list[str])
     obstacles: list[str] = field(default_factory=list[str])
+    texts: list[str] = field(default_factory=list[str])
 
 
 class Translator:
@@ -106,7 +109,10 @@ class Translator:
             return f"${{{match['bare']}}}" if Syntax.BARE in self._context.syntax else match[0]
         # Text to its client must stay text here: its "$" is escaped.
         known = self._braced(match["braced"], match[0])
-        return f"{DOLLAR}{match[0][1:]}" if known is None else known
+        if known is None:
+            self._found.texts.append(match[0])
+            return f"{DOLLAR}{match[0][1:]}"
+        return known
 
     def _braced(self, inner: str, whole: str) -> str | None:
         """Return what ``${inner}`` is here; None where the client takes it for text."""
@@ -137,10 +143,11 @@ class Translator:
     def _input(self, key: str) -> str:
         name = variable_name(key)
         prompt = self._context.prompts.get(key, Prompt())
-        self._found.asked[name] = prompt.description
         # "$" and "}" would end or nest the default of a variable.
-        is_plain = prompt.default and not prompt.is_password and "$" not in prompt.default and "}" not in prompt.default
-        return f"${{{name}:-{prompt.default}}}" if is_plain else f"${{{name}}}"
+        if prompt.default and not prompt.is_password and "$" not in prompt.default and "}" not in prompt.default:
+            return f"${{{name}:-{prompt.default}}}"
+        self._found.asked[name] = prompt.description
+        return f"${{{name}}}"
 
     def _file(self, text: str, whole: str) -> str:
         name = text.strip()
@@ -168,14 +175,13 @@ def literal(text: str) -> str:
     return text.replace("${", f"{DOLLAR}{{")
 
 
-ENV_FILE_MAX_BYTES = 256 * 1024
-"""Most that is read of a file of variables."""
-
 IS_TOOLCRIB = "starts toolcrib itself"
 """Why nothing is taken over of an entry of ours."""
 
 _ADDRESSES = {"url": "", "uri": "http", "httpUrl": "http", "serverUrl": "http"}
 """Keys of an address, and the type that it has by its key."""
+_EITHER = ("url", "serverUrl")
+"""Keys of an address with which a client tries both transports."""
 _TYPES = {
     "sse": "sse",
     **dict.fromkeys(("http", "streamablehttp", "remote"), "http"),
@@ -193,8 +199,19 @@ _SILENT = frozenset(
     "default_tools_approval_mode supports_parallel_tool_calls remote".split()
 )
 """Keys that change nothing here: questions to the person, and how the client itself starts and shows a server."""
-_ENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.]*)\s*=\s*(?P<value>.*?)\s*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_PUBLIC_TEXT = re.compile(r"\$\{(?:[A-Za-z]\w*:[\w.:/~-]+|[A-Z][A-Z0-9_]*)\}\Z")
+"""What may be quoted of a text with ``${``: anything else there may be part of a password."""
+
+
+class Use(StrEnum):
+    """Whether its client uses a server."""
+
+    ON = "on"
+    OFF = "off"
+    """A person has switched it off there."""
+    FORBIDDEN = "forbidden"
+    """The client is told never to use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +219,9 @@ class ReadEntry:
     """A server in toolcrib's words: its entry of ``mcpServers``, its options, and what its client forbids.
 
     ``notices`` are what changed on the way, ``asked`` variables that have to be set, with what the client said of them.
-    ``obstacle`` is why it cannot be used as it is written; it is then imported disabled, so that nothing is lost.
-    ``lost`` is why there is nothing that could be taken over.
+    ``use``: the entry is switched off too, where its client does not use it. ``obstacle`` is why it cannot be used as
+    it is written; it is then imported disabled, so that nothing is lost. ``lost`` is why there is nothing that could be
+    taken over.
     """
 
     entry: JsonObject
@@ -212,8 +230,13 @@ class ReadEntry:
     notices: tuple[str, ...] = ()
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
     inlined: tuple[str, ...] = ()
+    use: Use = Use.ON
     obstacle: str = ""
     lost: str = ""
+
+    def unused(self, use: Use) -> "ReadEntry":
+        """Return it switched off, for a reason that stands outside of the entry."""
+        return replace(self, entry={**self.entry, "disabled": True}, use=use)
 
 
 def read_entry(raw: Any, client: Client, context: VariableContext) -> ReadEntry:
@@ -256,11 +279,18 @@ class _Reading:
             entry={**entry, "disabled": True} if is_off or obstacle else entry,
             options=options,
             denials=denials,
-            notices=(*self._notices, *(["it is disabled there, and here too"] if is_off else [])),
+            notices=(*self._notices, *self._texts()),
             asked=self._found.asked,
             inlined=tuple(self._found.inlined),
+            use=Use.OFF if is_off else Use.ON,
             obstacle=obstacle,
         )
+
+    def _texts(self) -> Iterator[str]:
+        """Yield a notice for what a person may have meant for a variable."""
+        for text in dict.fromkeys(self._found.texts):
+            what = text if _PUBLIC_TEXT.match(text) else "what stands in ${…}"
+            yield f"{what} is no variable of {self._client.title}: it is text there, and here too"
 
     def _obstacle(self, denials: Denials) -> str:
         """Return why the server must not run with this entry; empty if it may."""
@@ -341,8 +371,7 @@ class _Reading:
         except _Unread as reason:
             self._found.obstacles.append(f"the file of variables {named}, which {reason}")
             return {}
-        # Of repeated names the last one counts, as in a shell.
-        variables = dict(_variables_in(content))
+        variables = parse_variables(content)
         # Files of variables hold secrets: wherever their texts stand, they are masked.
         self._found.inlined += variables.values()
         self._notices.append(f"the variables of {named} are in its env now")
@@ -353,10 +382,20 @@ class _Reading:
         key = next((key for key in ("httpUrl", "serverUrl", "uri", "url") if raw.get(key)), None)
         if key is None:
             return None
-        kind = self._type() or _ADDRESSES[key] or self._client.url_type
-        entry: JsonObject = {"type": kind, "url": self._text(raw[key])}
+        url = self._text(raw[key])
+        kind = self._type() or self._transport_of(key, url)
+        entry: JsonObject = {"type": kind, "url": url}
         headers = self._headers()
         return {**entry, "headers": headers} if headers else entry
+
+    def _transport_of(self, key: str, url: Any) -> str:
+        """Return the transport of an address without a type."""
+        kind = _ADDRESSES[key] or self._client.url_type
+        if kind == "http" and key in _EITHER and isinstance(url, str) and looks_like_sse(url):
+            # Clients try both transports, toolcrib the one that it is told.
+            self._notices.append("its address ends in /sse, so the older transport is used (type: sse)")
+            return "sse"
+        return kind
 
     def _headers(self) -> JsonObject:
         raw, found = self._raw, dict[str, Any]()
@@ -430,16 +469,3 @@ def _is_relative(argument: Any) -> bool:
 
 def _has_target(raw: JsonObject) -> bool:
     return bool(_command_of(raw)) or any(raw.get(key) for key in _ADDRESSES)
-
-
-def _variables_in(content: str) -> list[tuple[str, str]]:
-    """Return the variables of a file of lines ``NAME=value``."""
-    found: list[tuple[str, str]] = []
-    for line in content.splitlines():
-        match = None if line.lstrip().startswith("#") else _ENV_LINE.match(line)
-        if match:
-            value = match["value"]
-            quote = value[:1]
-            is_quoted = quote in ("'", '"') and len(value) > 1 and value.endswith(quote)
-            found.append((match["name"], value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()))
-    return found

@@ -1,8 +1,8 @@
 """Writes a draft to toolcrib's config, and the secrets moved out of it to a file of their own."""
 
 import re
-import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,12 +11,17 @@ from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
 from toolcrib.clients.denials import Denials
+from toolcrib.clients.entries import Use
 from toolcrib.clients.reading import FoundServer
+from toolcrib.config.checks import inspect_server
 from toolcrib.config.documents import read
 from toolcrib.config.editing.changes import Change, SetMember, apply_changes
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
+from toolcrib.config.env_file import format_variables
 from toolcrib.config.findings import Findings
 from toolcrib.config.foreign import find_bridge
+from toolcrib.config.loading import env_references
+from toolcrib.config.paths import VARIABLES_FILE
 from toolcrib.config.private_values import (
     Secret,
     inlined_texts_in,
@@ -29,7 +34,8 @@ from toolcrib.config.private_values import (
 )
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
-from toolcrib.config.variables import VARIABLE
+from toolcrib.config.settings import ServerSettings
+from toolcrib.config.variables import VARIABLE, EnvFile, Keyring, MissingSecret, References, Variables, no_keyring
 
 
 def bridged(servers: Iterable[FoundServer]) -> list[FoundServer]:
@@ -61,7 +67,8 @@ _SEPARATOR = re.compile(r"_{2,}")
 class DraftServer:
     """A server to be written under ``key``: where it comes from, the others that are the same, and its secrets.
 
-    ``known``: the config has it already, under this key; only rules about its tools are new.
+    ``known``: the config has it already, as ``entry``, under this key; only rules about its tools are new. ``moved_to``
+    are the variables that take the place of its secrets.
     """
 
     key: str
@@ -72,10 +79,13 @@ class DraftServer:
     secrets: tuple[Secret, ...]
     notices: tuple[str, ...]
     known: bool = False
+    moved_to: tuple[str, ...] = ()
 
     @property
     def obstacle(self) -> str:
         """Why it is written switched off, if it has to be."""
+        if self.known:
+            return ""
         return next((each.read.obstacle for each in self.found if each.read.obstacle), "")
 
 
@@ -96,25 +106,77 @@ class Draft:
         return tuple(server for server in self.servers if not server.known)
 
 
-Unfit = Callable[[str, JsonObject], str]
-"""Says why an entry under a key cannot be used; empty where it can."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What toolcrib would do with an entry; both empty where it would serve it.
+
+    ``unfit``: why a config with it could not be used. ``notes``: why it is left out for now, and what this machine
+    lacks.
+    """
+
+    unfit: str = ""
+    notes: tuple[str, ...] = ()
 
 
-def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, with_variables: bool = False) -> Draft:
+class EntryCheck:
+    """Judges entries as a config would be read here, with these variables and what its references stand for."""
+
+    def __init__(self, environ: Mapping[str, str], references: References | None = None) -> None:
+        self._environ = environ
+        self._references = references or References(environ, Path())
+
+    def verdict(self, key: str, entry: JsonObject) -> Verdict:
+        """Return what toolcrib would do with an entry under a key."""
+        findings, server = self._read(key, entry, self._environ)
+        notes = [problem.reason for problem in findings.skipped if problem.is_mistake]
+        if server is None and not findings.problems:
+            # A second time, as if all were set and in use: what this machine lacks has to be told all the same.
+            names = [name.removeprefix("env:").partition(":-")[0] for name in VARIABLE.findall(compact(entry))]
+            _, server = self._read(key, {**entry, "disabled": False}, {**dict.fromkeys(names, "0"), **self._environ})
+        problems = inspect_server(server) if server is not None else ()
+        return Verdict(
+            unfit="; ".join(str(problem) for problem in findings.problems),
+            notes=(
+                *(f"it is left out for now: {reason}" for reason in notes),
+                *(f"{each.reason}{f' ({each.hint})' if each.hint else ''}" for each in problems),
+            ),
+        )
+
+    def filled(self, entry: JsonObject) -> JsonObject:
+        """Return an entry with those of its variables filled in that stand for something."""
+        return as_object(Variables(self._environ, self._references, keep_missing=True).fill(entry, ""))
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables that have a value here."""
+        file = self._references.env_file
+        return self._environ if file is None else {**file.variables, **self._environ}
+
+    def _read(self, key: str, entry: JsonObject, environ: Mapping[str, str]) -> tuple[Findings, ServerSettings | None]:
+        findings = Findings()
+        reader = ServerReader(ToolcribSection(), environ, Path(), findings, self._references)
+        return findings, reader.read(key, entry)
+
+
+def draft(
+    found: Iterable[FoundServer], document: JsonObject, check: EntryCheck, *, with_variables: bool = False
+) -> Draft:
     """Return what servers of clients come to, beside those that the config ``document`` has already.
 
-    ``with_variables``: secrets are moved out of the entries. What is ``unfit`` is switched off.
+    ``with_variables``: secrets are moved out of the entries. What does not pass the ``check`` is switched off.
     """
     groups: list[tuple[Identity, list[FoundServer]]] = []
     found = list(found)
     inlined = all_inlined(found)
-    here = {key: identity(as_object(entry), inlined) for key, entry in as_object(document.get("mcpServers")).items()}
+    entries = {key: as_object(entry) for key, entry in as_object(document.get("mcpServers")).items()}
+    # By what variables stand for: another account's secret is another server.
+    here = {key: identity(check.filled(entry), inlined) for key, entry in entries.items()}
     # First, so that a server with its bridge and the same without it are one.
-    found = [_as_in(here.values(), server, inlined) for server in found]
+    found = [_as_in(here.values(), server, check, inlined) for server in found]
     for server in found:
         if server.read.lost:
             continue
-        own = identity(server.read.entry, inlined)
+        own = identity(check.filled(server.read.entry), inlined)
         # Pairwise, since fitting is not transitive: an entry with a variable fits two accounts that do not fit each
         # other.
         group = next((members for same, members in groups if same.fits(own)), None)
@@ -127,15 +189,18 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
     servers: list[DraftServer] = []
     for same, group in groups:
         known = next((key for key, other in here.items() if other.fits(same)), None)
-        key = known or _free_key(group[0], taken)
+        if known is not None:
+            servers.append(_known_server(known, entries[known], group))
+            continue
+        key = _free_key(group[0], taken)
         taken.add(key)
-        server = _server(key, group, known=known is not None)
+        server = _server(key, group, check)
         if with_variables and server.secrets:
-            server = replace(server, entry=moved(server.entry, server.secrets, variables))
-        # Written disabled instead of left out, so that the person finds and mends it.
-        if why := unfit(key, server.entry):
-            notices = (*server.notices, f"it is disabled, because {why}")
-            server = replace(server, entry={**server.entry, "disabled": True}, notices=notices)
+            moved_to: dict[str, str] = {}
+            # A name that has another value already, in the environment or in the file, would bring that one.
+            entry = moved(server.entry, server.secrets, ChainMap(moved_to, variables, dict(check.variables)))
+            variables |= moved_to
+            server = replace(server, entry=entry, moved_to=tuple(moved_to))
         servers.append(server)
     return Draft(tuple(servers), tuple(server for server in found if server.read.lost), variables)
 
@@ -193,12 +258,12 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
     return Identity(compact(dict(sorted(shape.items()))), secrets)
 
 
-def _as_in(here: Collection[Identity], server: FoundServer, inlined: Sequence[str]) -> FoundServer:
+def _as_in(here: Collection[Identity], server: FoundServer, check: EntryCheck, inlined: Sequence[str]) -> FoundServer:
     """Return a client's server, without its bridge if the config has it without one: it is not added again."""
     bridge = None if server.read.lost else find_bridge(server.read.entry)
-    if bridge is None or any(other.fits(identity(server.read.entry, inlined)) for other in here):
+    if bridge is None or any(other.fits(identity(check.filled(server.read.entry), inlined)) for other in here):
         return server
-    is_here = any(other.fits(identity(bridge.entry, inlined)) for other in here)
+    is_here = any(other.fits(identity(check.filled(bridge.entry), inlined)) for other in here)
     return replace(server, read=replace(server.read, entry=bridge.entry)) if is_here else server
 
 
@@ -207,29 +272,74 @@ def all_inlined(found: Iterable[FoundServer]) -> list[str]:
     return [text for each in found for text in each.read.inlined]
 
 
-def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServer:
-    first = group[0]
-    denials = first.read.denials
-    for other in group[1:]:
-        # What any of its clients denies is denied here: the one entry stands for all of them.
-        denials = denials.narrowed(other.read.denials)
-    # Where one of its clients uses it, it is in use, unless what one of them says of it was not understood.
-    entry = dict(next((each.read.entry for each in group if not each.read.entry.get("disabled")), first.read.entry))
-    if any(each.read.obstacle for each in group):
+def _server(key: str, group: Sequence[FoundServer], check: EntryCheck) -> DraftServer:
+    # Where one of its clients uses it, it is in use, unless one of them is told never to, or not understood.
+    chosen = next((each for each in group if not each.read.entry.get("disabled")), group[0])
+    entry, notices = dict(chosen.read.entry), [*chosen.read.notices]
+    notices += [
+        f"in {each.client.title}, {notice}"
+        for each in group
+        for notice in each.read.notices
+        if notice not in chosen.read.notices
+    ]
+    if any(each.read.obstacle or each.read.use is Use.FORBIDDEN for each in group):
         entry["disabled"] = True
-    notices = [notice for each in group for notice in each.read.notices]
-    if key != first.name and not known:
-        notices.append(f"it is called {first.name} there")
-    notices += [f"{name} must be set{f' ({about})' if about else ''}" for name, about in first.read.asked.items()]
+    notices += _uses(group, is_disabled=bool(entry.get("disabled")))
+    if key != chosen.name:
+        notices.append(f"it is called {chosen.name} there")
+    notices += [f"{name} must be set{f' ({about})' if about else ''}" for name, about in chosen.read.asked.items()]
+    verdict = check.verdict(key, entry)
+    # Written disabled instead of left out, so that the person finds and mends it.
+    if verdict.unfit:
+        entry["disabled"] = True
+        notices.append(f"it is disabled, because {verdict.unfit}")
     return DraftServer(
         key=key,
         found=tuple(group),
         entry=entry,
         options={name: value for each in reversed(group) for name, value in each.read.options.items()},
-        denials=denials,
+        denials=_denials_of(group),
         secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
-        notices=tuple(dict.fromkeys(notices)),
-        known=known,
+        notices=tuple(dict.fromkeys((*notices, *verdict.notes))),
+    )
+
+
+def _uses(group: Sequence[FoundServer], *, is_disabled: bool) -> Iterator[str]:
+    """Yield what is made of a server that not all of its clients use."""
+    for each in group:
+        if each.read.use is Use.FORBIDDEN:
+            yield f"{each.client.title} is told never to use it, so it is disabled here too"
+    off = list(dict.fromkeys(each.client.title for each in group if each.read.use is Use.OFF))
+    on = list(dict.fromkeys(each.client.title for each in group if each.read.use is Use.ON))
+    if off and is_disabled:
+        yield "it is disabled there, and here too"
+    elif off:
+        yield f"it is disabled in {', '.join(off)}, but not here, because it is in use in {', '.join(on)}"
+
+
+def _denials_of(group: Sequence[FoundServer]) -> Denials:
+    denials = group[0].read.denials
+    for other in group[1:]:
+        # What any of its clients denies is denied here: the one entry stands for all of them.
+        denials = denials.narrowed(other.read.denials)
+    return denials
+
+
+def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer]) -> DraftServer:
+    """Return a server that the config has: nothing of it is written again, so no notice about that is true."""
+    unknown = {each.client.title: each.read.denials.unknown for each in group if each.read.denials.unknown}
+    return DraftServer(
+        key=key,
+        found=tuple(group),
+        entry=entry,
+        options={},
+        denials=_denials_of(group),
+        secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
+        notices=tuple(
+            f"{title} restricts its tools in a way that is not understood ({', '.join(keys)}): see toolcrib.policy"
+            for title, keys in unknown.items()
+        ),
+        known=True,
     )
 
 
@@ -245,8 +355,13 @@ def _free_key(server: FoundServer, taken: Collection[str]) -> str:
 
 
 def changes_of(drafted: Draft, document: JsonObject) -> list[Change]:
-    """Return what has to be changed in the config ``document`` to hold the drafted servers and their rules."""
+    """Return what has to be changed in the config ``document`` to hold the drafted servers and their rules.
+
+    Where secrets have moved to variables, it also names the file of these, unless it names one already.
+    """
     changes: list[Change] = []
+    if drafted.variables and value_at(document, ("toolcrib", "env_file")) is None:
+        changes.append(SetMember(("toolcrib", "env_file"), VARIABLES_FILE))
     for server in drafted.added:
         changes.append(SetMember(("mcpServers", server.key), server.entry))
         if server.options:
@@ -313,15 +428,27 @@ def existing_document(path: Path) -> JsonObject:
     return read(path)[0] if path.exists() else {}
 
 
-def check_entry(environ: Mapping[str, str]) -> Unfit:
-    """Return what says why an entry would make a config unusable."""
+def variables_of(
+    document: JsonObject, path: Path, environ: Mapping[str, str], keyring: Keyring = no_keyring
+) -> tuple[References, EnvFile]:
+    """Return what the references of the config at ``path`` stand for, and the file that its secrets move to.
 
-    def unfit(key: str, entry: JsonObject) -> str:
-        findings = Findings()
-        ServerReader(ToolcribSection(), environ, Path(), findings).read(key, entry)
-        return "; ".join(str(problem) for problem in findings.problems)
+    That is the one that it names, else one beside it, which then counts as if it were named. Blocks.
 
-    return unfit
+    Raises:
+        ToolcribError: the file is there, and cannot be read, so nothing may be written into it.
+
+    """
+    references = env_references(document, path, environ, keyring)
+    file = references.env_file
+    if file is None or (not file.variables and file.path.exists()):
+        try:
+            references.read_env_file(str(path.with_name(VARIABLES_FILE) if file is None else file.path))
+        except MissingSecret as missing:
+            if references.env_file is not None and references.env_file.path.exists():
+                raise ToolcribError(f"No secret can be moved: {missing.reason}.") from missing
+    assert references.env_file is not None
+    return references, references.env_file
 
 
 def write_config(path: Path, changes: Sequence[Change], *, is_private: bool) -> None:
@@ -345,19 +472,18 @@ def write_config(path: Path, changes: Sequence[Change], *, is_private: bool) -> 
         raise ToolcribError(f"{path} is not UTF-8 text. Nothing was written.") from None
 
 
-def write_variables(path: Path, variables: Mapping[str, str]) -> None:
-    """Add variables to a file of lines for a shell, which only its owner can read.
+def write_variables(file: EnvFile, variables: Mapping[str, str]) -> None:
+    """Add variables to a file of such, which only its owner can read; nothing in it is changed.
 
     Raises:
         ToolcribError: it cannot be written.
 
     """
+    added = {name: value for name, value in variables.items() if file.variables.get(name) != value}
     try:
-        # Bytes that are no UTF-8 survive the round trip.
-        before = (read_original(path).content or b"").decode("utf-8", "surrogateescape")
-        # The person's own lines, comments included, stay in their order.
-        lines = [line for line in before.splitlines() if line.partition("=")[0] not in variables]
-        lines += [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-        replace_file(path, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=PRIVATE_MODE)
+        before = read_original(file.path).content or b""
+        # A line that the person has not ended would swallow the first of ours.
+        end = b"" if not before or before.endswith(b"\n") else b"\n"
+        replace_file(file.path, before + end + format_variables(added).encode(), mode=PRIVATE_MODE)
     except OSError as error:
-        raise ToolcribError(f"{path} cannot be written: {error.strerror}") from error
+        raise ToolcribError(f"{file.path} cannot be written: {error.strerror}") from error

@@ -17,7 +17,7 @@ from toolcrib.clients.denials import (
     switched_off,
     with_rules,
 )
-from toolcrib.clients.entries import Prompt, ReadEntry, VariableContext, read_entry
+from toolcrib.clients.entries import Prompt, ReadEntry, Use, VariableContext, read_entry
 from toolcrib.clients.known import Client, Syntax, UserEnvironment, client_of, client_table
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
@@ -62,15 +62,18 @@ def find_files(user: UserEnvironment, clients: Sequence[Client] = (), *, project
         for file in client.files:
             path = user.locate(file)
             # Files of a repository come from its authors, so they are read only on request.
-            if file.is_project <= project and path not in seen and is_there(path):
-                seen.add(path)
+            if file.is_project <= project and path.resolve() not in seen and is_there(path):
+                seen.add(path.resolve())
                 yield read_file(path, client, user, in_project=file.is_project)
 
 
 def project_files(user: UserEnvironment) -> list[Path]:
-    """Return the files of clients in the working directory, unread."""
-    places = (user.locate(file) for client in client_table().clients for file in client.files if file.is_project)
-    return [path for path in dict.fromkeys(places) if is_there(path)]
+    """Return the files of clients in the working directory, unread, but for those of the person."""
+    files = [file for client in client_table().clients for file in client.files]
+    # In the home directory, the file of a project may be the person's own.
+    own = {user.locate(file).resolve() for file in files if not file.is_project}
+    places = dict.fromkeys(user.locate(file) for file in files if file.is_project)
+    return [path for path in places if path.resolve() not in own and is_there(path)]
 
 
 def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_project: bool = True) -> FoundFile:
@@ -168,14 +171,10 @@ def _servers(
             denials, may = with_rules(denials, name, rules)
             if name in gone or not may:
                 denials = denials.narrowed(Denials(denied=("*",)))
-                read = _switched_off(read, "its client is told never to use it, so it is disabled here too")
+                read = read.unused(Use.FORBIDDEN)
             elif name in off:
-                read = _switched_off(read, "it is disabled there, and here too")
+                read = read.unused(Use.OFF)
             yield FoundServer(name, of.client, of.file, (*place, name), replace(read, denials=denials))
-
-
-def _switched_off(read: ReadEntry, why: str) -> ReadEntry:
-    return replace(read, entry={**read.entry, "disabled": True}, notices=(*read.notices, why))
 
 
 def _places(document: JsonObject, client: Client) -> Iterator[tuple[tuple[str, ...], JsonObject, JsonObject]]:

@@ -5,6 +5,7 @@ PUBLIC = (
     "documents",
     "editing.changes",
     "editing.files",
+    "env_file",
     "findings",
     "foreign",
     "launching",

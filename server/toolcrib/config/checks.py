@@ -92,9 +92,14 @@ def inspect(settings: Settings) -> Iterator[Problem]:
     if reason := settings.why_no_servers:
         yield reason
     for server in settings.servers.values():
-        if isinstance(server.target, StdioTarget):
-            yield from _of_process(server, server.target)
+        yield from inspect_server(server)
     yield from _folders(settings)
+
+
+def inspect_server(server: ServerSettings) -> Iterator[Problem]:
+    """Yield what this machine lacks for a server to start, and what in its arguments cannot have been meant so."""
+    if isinstance(server.target, StdioTarget):
+        yield from _of_process(server, server.target)
 
 
 def _of_process(server: ServerSettings, target: StdioTarget) -> Iterator[Problem]:

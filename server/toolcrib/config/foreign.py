@@ -197,9 +197,12 @@ def _headers(options: Sequence[tuple[str, str]], env: JsonObject) -> Iterator[tu
 
 
 def _is_sse(url: str, transports: Sequence[str]) -> bool:
-    """Return whether the older transport is meant: by name, or as addresses of such servers end."""
-    if transports:
-        return transports[-1].startswith("sse")
+    """Return whether the older transport is meant: by name, or by the address."""
+    return transports[-1].startswith("sse") if transports else looks_like_sse(url)
+
+
+def looks_like_sse(url: str) -> bool:
+    """Return whether an address ends as those of servers with the older transport do."""
     try:
         return urlsplit(url).path.rstrip("/").endswith("/sse")
     except ValueError:

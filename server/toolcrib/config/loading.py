@@ -1,6 +1,7 @@
 """From a config file on disk to :class:`~toolcrib.config.settings.Settings`, or to everything that is wrong with it."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from toolcrib.config.paths import (
 from toolcrib.config.schema import HttpSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings, has_scoped_tools
-from toolcrib.config.variables import Keyring, References, Variables, no_keyring
+from toolcrib.config.variables import Keyring, MissingSecret, References, Variables, no_keyring
 
 NEW_FILE = USER_FILES[-1]
 """The user's config file that is created if there is none: JSON is read fastest."""
@@ -40,6 +41,7 @@ PRESET = "preset:"
 RESOURCE = re.compile(r"[A-Za-z_][\w.]+:[\w./-]+\Z")
 """``package:resource``; a drive letter alone is no package."""
 
+_ENV_FILE = "toolcrib.env_file"
 _TOP_LEVEL = ("mcpServers", "toolcrib", "$schema")
 _CONTEXT = ("tenant_id", "project_id", "profile", "session_id")
 
@@ -85,6 +87,7 @@ def load(
         document, findings.problems = read(source.path)
         findings.problems += foreign_shapes(document, source.path)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
+    findings.notices += _read_env_file(document, environ, source.references)
     # Reading goes on after a mistake, so that a person sees all of them at once.
     section, secrets = _section(document.get("toolcrib"), source, findings)
     # Each server learns the secrets of its own login, and all of them are masked everywhere.
@@ -94,7 +97,7 @@ def load(
         for key, server in _servers(document, section, source, findings).items()
     }
     findings.notices += (
-        Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {file}")
+        Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {shlex.quote(str(file))}")
         for file in source.references.open_to_others
     )
     capabilities = tuple(_capabilities(section, source, findings))
@@ -117,7 +120,32 @@ def load(
         secrets=secrets,
         learned=learned,
         capabilities=capabilities,
+        env_file=source.references.env_file,
     )
+
+
+def env_references(
+    document: JsonObject, path: Path, environ: Mapping[str, str], keyring: Keyring = no_keyring
+) -> References:
+    """Return what the references in a config's ``document`` stand for, which is or will be at ``path``.
+
+    Its file of variables counts as empty where it cannot be read. Blocks.
+    """
+    references = References(environ, path.parent, keyring)
+    tuple(_read_env_file(document, environ, references))
+    return references
+
+
+def _read_env_file(document: JsonObject, environ: Mapping[str, str], references: References) -> Iterator[Problem]:
+    """Take in the file of variables that a config names, before its variables are filled in."""
+    named = (_object(document.get("toolcrib")) or {}).get("env_file")
+    # Of another type, it is an error of the schema.
+    if not isinstance(named, str) or not named:
+        return
+    try:
+        references.read_env_file(Variables(environ, references).fill(named, _ENV_FILE))
+    except MissingSecret as missing:
+        yield Problem(_ENV_FILE, missing.reason, missing.hint, is_mistake=True)
 
 
 def user_file(environ: Mapping[str, str], cwd: Path) -> Path:
@@ -221,6 +249,7 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
         update={
             **resolved(section, "cache_dir"),
             **resolved(section, "state_dir"),
+            **resolved(section, "env_file"),
             "tool_search": search.model_copy(
                 update={
                     **resolved(search, "cache_dir"),

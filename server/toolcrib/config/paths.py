@@ -10,6 +10,9 @@ _APP = "toolcrib"
 USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 """Names looked for in the user's config directory, the first one there is used."""
 
+VARIABLES_FILE = "toolcrib.env"
+"""The file beside a config that ``init --env`` moves secrets to; the config names it."""
+
 MODELS, RUNNING = "models", "running"
 """Folders below :func:`user_cache_root`, which all configs share: downloaded models, and what runs now."""
 

@@ -5,7 +5,7 @@ Never shows one: it names places.
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -170,7 +170,7 @@ def inlined_texts_in(value: str, inlined: Sequence[str]) -> Iterator[str]:
     yield from (text for text in inlined if len(text) > _CHANCE and text in value)
 
 
-def moved(entry: JsonObject, secrets: Sequence[Secret], taken: dict[str, str]) -> JsonObject:
+def moved(entry: JsonObject, secrets: Sequence[Secret], taken: MutableMapping[str, str]) -> JsonObject:
     """Return the entry with each secret as a variable; ``taken`` gets the variables and what they have to be.
 
     A name that another secret has already gets a number.
@@ -189,7 +189,7 @@ def moved(entry: JsonObject, secrets: Sequence[Secret], taken: dict[str, str]) -
     return made
 
 
-def _free_name(secret: Secret, value: str, taken: dict[str, str]) -> str:
+def _free_name(secret: Secret, value: str, taken: Mapping[str, str]) -> str:
     name, number = secret.name, 2
     while taken.get(name, value) != value:
         name, number = f"{secret.name}_{number}", number + 1

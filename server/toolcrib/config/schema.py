@@ -709,6 +709,8 @@ class ToolcribSection(Section):
     """Where the index is kept; null: a folder for this config file in the user's cache directory."""
     state_dir: Str | None = None
     """Where decisions and usage are kept; null: a folder for this config file in the user's data directory."""
+    env_file: Str | None = None
+    """A file of lines `NAME=value`, from which `${NAME}` is taken if the environment does not have it."""
     context: ContextSection = ContextSection()
     """The caller's identity."""
     tool_search: ToolSearchSection = ToolSearchSection()

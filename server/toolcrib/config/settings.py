@@ -14,6 +14,7 @@ from toolcrib.base.redaction import TEXT_RULES, Learned, Redactor
 from toolcrib.config.findings import join
 from toolcrib.config.paths import TOKENS, user_model_dir
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
+from toolcrib.config.variables import EnvFile
 
 
 def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:
@@ -192,7 +193,8 @@ class Settings:
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
     ``without_effect`` are keys that are set and change nothing, for a person who asks.
     ``secrets`` are those that the key ``toolcrib`` refers to, ``learned`` those that come up while it is in use.
-    ``capabilities`` are the files of ``tool_search.capabilities``, each with its text.
+    ``capabilities`` are the files of ``tool_search.capabilities``, each with its text. ``env_file`` is the file of
+    variables that the config names.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -211,6 +213,7 @@ class Settings:
     secrets: tuple[str, ...] = field(repr=False, default=())
     learned: Learned = field(repr=False, compare=False, default_factory=Learned)
     capabilities: tuple[tuple[str, str], ...] = field(repr=False, default=())
+    env_file: EnvFile | None = None
 
     @property
     def redactor(self) -> Redactor:

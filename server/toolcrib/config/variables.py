@@ -1,10 +1,14 @@
-"""Variables in the strings of a config: ``${VAR}``, ``${VAR:-default}``, ``${file:PATH}``, ``${keyring:NAME}``."""
+"""Variables in the strings of a config: ``${VAR}``, ``${VAR:-default}``, ``${file:PATH}``, ``${keyring:NAME}``.
+
+``${VAR}`` is a variable of the environment, else one of the config's own file of variables.
+"""
 
 import os
 import re
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,16 +41,44 @@ def no_keyring(_name: str) -> str | None:
     raise StoreError("there is no keyring here")
 
 
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """A file of variables that a config names, and what it holds; empty where it cannot be read."""
+
+    path: Path
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
 class References:
     """What references of one config stand for. Each file and each name is asked for once.
 
-    Relative paths start from ``base``. ``open_to_others`` are the files that other people of this machine can read.
+    Relative paths start from ``base``. ``env_file`` is the config's file of variables, if it names one.
+    ``open_to_others`` are the files that other people of this machine can read.
     """
 
     def __init__(self, environ: Mapping[str, str], base: Path, keyring: Keyring = no_keyring) -> None:
+        self.env_file: EnvFile | None = None
         self.open_to_others: list[Path] = []
         self._environ, self._base, self._keyring = environ, base, keyring
         self._known: dict[tuple[str, str], str | MissingSecret] = {}
+
+    def read_env_file(self, name: str) -> None:
+        """Take in a file of variables. Blocks.
+
+        Raises:
+            MissingSecret: it cannot be read; it is remembered as empty.
+
+        """
+        from toolcrib.config.env_file import ENV_FILE_MAX_BYTES, parse_variables  # noqa: PLC0415 - most configs have none
+
+        path = absolute(name, self._base, self._environ)
+        self.env_file = EnvFile(path)
+        content = self._content(path, ENV_FILE_MAX_BYTES, "create it, or remove the key")
+        self.env_file = EnvFile(path, parse_variables(_decoded(content, path, ENV_FILE_MAX_BYTES)))
+
+    def variable(self, name: str) -> str | None:
+        """Return what the config's file of variables says; None where it says nothing."""
+        return None if self.env_file is None else self.env_file.variables.get(name)
 
     def value(self, kind: str, name: str) -> str:
         """Return what ``${kind:name}`` stands for; ``kind`` is ``file`` or ``keyring``. Blocks.
@@ -80,32 +112,41 @@ class References:
 
     def _in_file(self, text: str) -> str:
         path = absolute(text, self._base, self._environ)
+        content = self._content(path, FILE_MAX_BYTES, "write the secret into it, readable by you alone")
+        secret = _decoded(content, path, FILE_MAX_BYTES).rstrip("\r\n")
+        if not secret:
+            raise MissingSecret(f"the file {path} is empty", _ALONE)
+        return secret
+
+    def _content(self, path: Path, most: int, hint: str) -> bytes:
+        """Return the content of a file, cut off one byte behind ``most``."""
         try:
             # Without waiting: opening a named pipe would block the start.
             descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
-                    raise MissingSecret(f"{path} is not a file", "name a file that holds the secret alone")
-                content = file.read(FILE_MAX_BYTES + 1)
+                    raise MissingSecret(f"{path} is not a file", hint)
+                content = file.read(most + 1)
         except OSError as error:
-            reason = f"the file {path} cannot be read: {error.strerror}"
-            raise MissingSecret(reason, "write the secret into it, readable by you alone") from error
+            raise MissingSecret(f"the file {path} cannot be read: {error.strerror}", hint) from error
         if sys.platform != "win32" and status.st_mode & stat.S_IROTH:
             self.open_to_others.append(path)
-        return _text(content, path)
+        return content
 
 
-def _text(content: bytes, path: Path) -> str:
-    hint = "name a file that holds the secret alone"
-    if len(content) > FILE_MAX_BYTES:
-        raise MissingSecret(f"the file {path} is larger than {FILE_MAX_BYTES} bytes", hint)
+_ALONE = "name a file that holds the secret alone"
+
+
+def _decoded(content: bytes, path: Path, most: int) -> str:
+    if len(content) > most:
+        raise MissingSecret(f"the file {path} is larger than {most} bytes", _ALONE)
     try:
-        text = content.decode("utf-8").rstrip("\r\n")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise MissingSecret(f"the file {path} is not UTF-8 text", hint) from error
-    if "\0" in text or not text:
-        raise MissingSecret(f"the file {path} is empty" if not text else f"the file {path} is not text", hint)
+        raise MissingSecret(f"the file {path} is not UTF-8 text", _ALONE) from error
+    if "\0" in text:
+        raise MissingSecret(f"the file {path} is not text", _ALONE)
     return text
 
 
@@ -134,15 +175,19 @@ class Variables:
 
     ``missing`` holds a problem for each variable that is not set, ``values`` the values that were filled in, and
     ``secrets`` those among them that a reference stood for.
-    A value is never looked at again: text that comes from a variable is not expanded.
+    A value is never looked at again: text that comes from a variable is not expanded. ``keep_missing``: a variable
+    that is not set stays as it is written.
     """
 
-    def __init__(self, environ: Mapping[str, str], references: References | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], references: References | None = None, *, keep_missing: bool = False
+    ) -> None:
         self.missing: list[Problem] = []
         self.values: list[str] = []
         self.secrets: list[str] = []
         self._environ = environ
         self._references = references or References(environ, Path())
+        self._keep_missing = keep_missing
 
     def fill(self, value: Any, path: str) -> Any:
         """Return a copy of ``value`` with the variables in all its strings filled in; ``path`` says where it stands."""
@@ -170,13 +215,18 @@ class Variables:
             return match[0]
         name, default = known["name"], known["default"]
         value = self._environ.get(name)
+        if value is None and (value := self._references.variable(name)) is not None:
+            self.secrets.append(value)
         # As in a shell, an empty value counts as none where there is a default.
         if default is not None and not value:
             return default
         if value is None:
-            hint = f"set it, or write ${{{name}:-default}}"
-            self.missing.append(Problem(path, f"the variable {name} is not set", hint))
-            return ""
+            file = self._references.env_file
+            where = "set it" if file is None else f"write {name}=… into {file.path}"
+            self.missing.append(
+                Problem(path, f"the variable {name} is not set", f"{where}, or write ${{{name}:-default}}")
+            )
+            return match[0] if self._keep_missing else ""
         self.values.append(value)
         return value
 
@@ -188,7 +238,7 @@ class Variables:
             if default is not None:
                 return default
             self.missing.append(Problem(path, missing.reason, missing.hint))
-            return ""
+            return f"${{{reference[0]}}}" if self._keep_missing else ""
         self.secrets.append(value)
         self.values.append(value)
         return value
