@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from cli.command_line import Run
+from toolcrib.cli.app import build
+from toolcrib.cli.examples import EXAMPLES
 
 COMMANDS = [
     [],
@@ -171,3 +173,25 @@ def test_a_program_is_told_in_json_that_a_command_failed(run: Run):
     error = problem(run, "skills", "list", "--source", "nowhere")
     assert (error["kind"], error["exit_code"]) == ("failed", 1)
     assert "There is no skill from nowhere" in error["message"]
+
+
+# -- examples ------------------------------------------------------------------------------------
+
+
+def test_the_help_of_every_command_has_an_example_of_it(run: Run):
+    for command in EXAMPLES:
+        code, out, _err = run(*command.split(), "--help")
+        assert code == 0
+        assert f"Example: toolcrib {command}" in " ".join(out.split())
+
+
+def test_every_command_has_an_example():
+    app = build()
+    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    names = [command.name for command in app.registered_commands if command.name]
+    names += [
+        f"{group} {command.name or command.callback.__name__}"
+        for group, each in groups.items()
+        for command in each.registered_commands
+    ]
+    assert {*names} == {*EXAMPLES}

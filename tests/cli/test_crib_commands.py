@@ -452,3 +452,61 @@ def test_events_say_which_command_made_them(run: Run, tmp_path: Path):
     events = [json.loads(line) for line in (tmp_path / "cache" / "events.jsonl").read_text().splitlines()]
     assert {event["command"] for event in events} == {"index refresh", "call"}
     assert [event["command"] for event in events if event["event"] == "tool_call"] == ["call"]
+
+
+# -- how arguments are written -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (["text=hi"], {"text": "hi"}),
+        (["text=5", "steps=5"], {"text": "5", "steps": 5}),
+        (["text=a=b", "flag=true", "names=[1]"], {"text": "a=b", "flag": True, "names": [1]}),
+        (["text=x", "steps=many"], {"text": "x", "steps": "many"}),
+        (["text=x", "either=5"], {"text": "x", "either": "5"}),
+        (["text:=5", 'names:=["a"]'], {"text": 5, "names": ["a"]}),
+        (['{"text": "old", "steps": 1}', "text=new"], {"text": "new", "steps": 1}),
+        (["text=old", "@given.json"], {"text": "from the file"}),
+    ],
+    ids=" ".join,
+)
+def test_arguments_may_be_written_as_pairs_or_in_a_file(
+    written: list[str], meant: dict[str, Any], run: Run, fake: FakeServer, tmp_path: Path
+):
+    (tmp_path / "given.json").write_text('{"text": "from the file"}')
+    parameters = {"text": {}, "steps": "integer", "flag": "boolean", "names": "array"}
+    either = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    fake.change(tools=[tool("take", "Take it.", {**parameters, "either": either})])
+    run("index", "refresh")
+    run("call", "zoo.take", *written)
+    sent = [call["arguments"] for call in fake.calls("take")]
+    assert sent == ([meant] if meant.get("steps") != "many" else []), "what does not fit is refused, with the reason"
+
+
+def test_json_comes_by_o_as_by_its_own_option_and_lists_can_be_cut(run: Run, fake: FakeServer):
+    run("index", "refresh")
+    for command in (["tools", "list"], ["search", "say"], ["status"], ["events"], ["skills", "list"]):
+        assert json.loads(run(*command, "-o", "json")[1]) is not None
+    assert run("tools", "list", "-o", "json", "-s", "zoo")[1] == run("tools", "list", "--json")[1]
+    assert len(json.loads(run("tools", "list", "-n", "2", "-o", "json")[1])) == 2
+    assert len(run("tools", "list", "-n", "1")[1].splitlines()) == 1
+    assert len(json.loads(run("search", "zoo", "-n", "1", "-s", "zoo", "-o=json")[1])["tools"]) == 1
+    assert run("tools", "list", "-o", "text")[1] == run("tools", "list")[1]
+
+
+def test_refresh_says_how_many_rows_it_has_written(run: Run, fake: FakeServer):
+    assert "index: 3 rows written, 0 removed, 0 unchanged" in run("index", "refresh")[1]
+    assert "index: 0 rows written, 0 removed, 3 unchanged" in run("index", "refresh")[1]
+    fake.change(tools=[*TOOLS[:2], tool("new", "Something new.")])
+    assert json.loads(run("index", "refresh", "-s", "zoo", "--json")[1])[0]["rows"] == {
+        "added": 1,
+        "updated": 0,
+        "removed": 1,
+    }
+
+
+def test_one_server_can_be_refreshed_alone(run: Run, fake: FakeServer, tmp_path: Path):
+    other = FakeServer(tmp_path, "desk", tools=["sort"])
+    code, out, _err = run("index", "refresh", "-s", "desk", servers={"zoo": fake.entry(), "desk": other.entry()})
+    assert (code, "zoo" in out, fake.starts()) == (0, False, [])

@@ -379,7 +379,9 @@ def test_a_person_at_a_terminal_is_asked_about_a_bridge(
     file.write_text(BRIDGED)
     asked: list[str] = []
     monkeypatch.setattr("toolcrib.cli.importing.sys.stdin", _Terminal(""))
-    monkeypatch.setattr("typer.confirm", lambda question, **_: asked.append(question) or len(asked) > 1 or is_direct)
+    monkeypatch.setattr(
+        "builtins.input", lambda question: asked.append(question) or ("y" if len(asked) > 1 or is_direct else "n")
+    )
     assert run("import", str(file))[0] == 0
-    assert asked[0] == "wiki: reached by mcp-remote. Connect directly instead?"
+    assert asked[0] == "wiki: reached by mcp-remote. Connect directly instead? [Y/n] "
     assert ("url" in json.loads(written.read_text())["mcpServers"]["wiki"]) == is_direct

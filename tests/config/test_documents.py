@@ -62,7 +62,13 @@ def test_a_key_given_twice_is_a_problem_with_its_path(name: str, tmp_path: Path)
     [
         ('{"a":\n "secret" 1}', "line 2"),
         ('// x\n{"a": "secret', "line 2"),
-        ("", "Empty"),
+        ('{"a" "secret"}', "line 1, column 6: expected a colon before a text"),
+        ('{"a": [1 secret]}', "line 1, column 10: expected a comma or ] before a word"),
+        ('{"a": [1, 2}', "line 1, column 12: expected ], which closes the [ in line 1, column 7"),
+        ('{"a": 1}}', "line 1, column 9: } closes nothing"),
+        ('{"a": {"b": ["c"', "cut off in line 1: expected ]}} at the end, to close the [ in line 1, column 13"),
+        ('{"a": 1 /* } */', "cut off in line 1: expected } at the end"),
+        ("", "is empty"),
         ('{"secret": ' + "9" * 5000 + "}", "5000 digits"),
     ],
 )

@@ -9,7 +9,7 @@ import typer
 from toolcrib.base.errors import BadRequest
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import with_skills
-from toolcrib.cli.output import ConfigOption, JsonOption, print_answer, table
+from toolcrib.cli.output import ConfigOption, JsonOption, RowsOption, print_answer, table
 
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject
@@ -26,6 +26,7 @@ def allow(
         str | None,
         typer.Argument(help="A tool or a skill; omit it to list what is allowed.", autocompletion=tool_names),
     ] = None,
+    limit: RowsOption = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the approval.")] = False,
     principal: Annotated[str, typer.Option(help="The caller: the subject of a token.")] = _LOCAL,
     config: ConfigOption = None,
@@ -35,7 +36,7 @@ def allow(
     if name is None:
         if revoke:
             raise typer.BadParameter("is required with --revoke", param_hint="NAME")
-        _print_list(with_skills(config, _all, command="allow"), as_json=as_json)
+        _print_list(with_skills(config, _all, command="allow")[:limit], as_json=as_json)
         return
     approval = with_skills(config, partial(_revoke if revoke else _approve, name, principal), command="allow")
     text = "is revoked; you will be asked again."

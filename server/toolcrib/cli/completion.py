@@ -1,7 +1,7 @@
 """Shell completion of the names of servers and tools. On any failure it offers nothing and prints nothing."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -35,3 +35,8 @@ async def _tools_beginning(incomplete: str, indexed: Indexed, session: "Session"
     tools = indexed.gate.allowed(session, indexed.catalog).tools
     found = [tool.public_name for tool in tools if tool.public_name.startswith(incomplete)]
     return found or sorted({tool.name for tool in tools if tool.name.startswith(incomplete)})
+
+
+ServerOption = Annotated[
+    str | None, typer.Option("--server", "-s", help="Only this server.", autocompletion=server_names)
+]

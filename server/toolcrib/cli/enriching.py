@@ -16,7 +16,7 @@ import typer
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.cli.completion import server_names, tool_names
+from toolcrib.cli.completion import ServerOption, tool_names
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, load_settings, print_answer, print_text
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def enrich(
             "--with", metavar="CMD", help="Gets a tool's definition as JSON on stdin, prints requests, one a line."
         ),
     ] = None,
-    server: Annotated[
-        str | None, typer.Option(help="Only the tools of this server.", autocompletion=server_names)
-    ] = None,
+    server: ServerOption = None,
     tool: Annotated[
         str | None, typer.Option(help="Only this tool, by its public name.", autocompletion=tool_names)
     ] = None,

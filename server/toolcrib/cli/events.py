@@ -17,7 +17,9 @@ import typer
 from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject
+from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import one_line
+from toolcrib.cli.completion import ServerOption
 from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_lines, print_text
 from toolcrib.events.reading import EventFormatter, command_of, has_failed, time_of
 
@@ -30,13 +32,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 class EventFilter:
     """Which events are asked for: of sessions whose label has ``session``, about ``tool``, failures only, from when.
 
-    ``agents``: only what was done for clients.
+    ``agents``: only what was done for clients. ``server``: only what is about it, or a tool of it.
     """
 
     session: str | None
     tool: str | None
     failed: bool
     agents: bool
+    server: str | None
     since: datetime | None
 
     def takes(self, event: JsonObject) -> bool:
@@ -44,10 +47,16 @@ class EventFilter:
         return (
             (self.session is None or self.session.lower() in str(event.get("session") or "").lower())
             and (self.tool is None or self._is_about(event, self.tool))
+            and (self.server is None or self._is_of(event, self.server))
             and (not self.failed or has_failed(event))
             and not (self.agents and command_of(event))
             and (self.since is None or ((at := time_of(event)) is not None and at >= self.since))
         )
+
+    def _is_of(self, event: JsonObject, server: str) -> bool:
+        names = [event.get("tool_name"), *as_list(event.get("hits"))]
+        mine = any(isinstance(name, str) and may_belong_to(name, server) for name in names)
+        return mine or event.get("server") == server
 
     def _is_about(self, event: JsonObject, tool: str) -> bool:
         names = [event.get("tool_name"), *as_list(event.get("hits"))]
@@ -68,7 +77,10 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter an option
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only since then: 30s, 10m, 2h, 1d, or a date.")
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=_SHOWN_MAX, help="At most this many.")] = _SHOWN,
+    server: ServerOption = None,
+    lines: Annotated[
+        int, typer.Option("--limit", "--lines", "-n", min=1, max=_SHOWN_MAX, help="At most this many.")
+    ] = _SHOWN,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -77,7 +89,9 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     settings = load_settings(config)
     path = settings.events_file
-    wanted = EventFilter(session, tool, failed=failed, agents=agents, since=_moment(since, datetime.now().astimezone()))
+    wanted = EventFilter(
+        session, tool, failed=failed, agents=agents, server=server, since=_moment(since, datetime.now().astimezone())
+    )
     if settings.toolcrib.events.level == "off":
         print_text("no events are written: toolcrib.events.level is off", error=True)
     elif not path.exists():

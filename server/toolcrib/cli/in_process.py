@@ -195,7 +195,7 @@ def with_tools(
 
     settings = _with_servers(config, server)
     left_out: dict[str, KnownFailure] = {}
-    list_only = None if choose is None else () if server is None else (server,)
+    list_only = (server,) if server is not None else None if choose is None else ()
 
     async def run() -> _Answer | ToolcribError:
         answer: _Answer | ToolcribError = ToolcribError("Cancelled.")

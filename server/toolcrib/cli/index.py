@@ -8,11 +8,13 @@ import typer
 
 from toolcrib.auth.records import login_text
 from toolcrib.base.errors import ModelUnavailable
+from toolcrib.cli.completion import ServerOption
 from toolcrib.cli.enriching import enrich
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
     JsonOption,
+    counted,
     fail_if,
     load_settings,
     print_answer,
@@ -27,8 +29,11 @@ from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from toolcrib.base.model import JsonObject
+    from toolcrib.catalog.index import Changes
+    from toolcrib.catalog.indexing import CatalogChange
     from toolcrib.config.settings import Settings
     from toolcrib.gateway.status import ServerStatus, Status
     from toolcrib.gateway.tools import ToolUseCases
@@ -84,19 +89,43 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 @commands.command()
-def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Start every server once and list its tools again."""
+def refresh(server: ServerOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Start every server once, or one, and list its tools again."""
     from toolcrib.downstream.fleet import failed
 
-    async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
-        return failed(await tool_use_cases.fleet.list_all())
+    written: dict[str, Changes] = {}
 
-    failures = with_tools(config, list_anew, WaitingLine(quiet=as_json), command="index refresh", choose=None)
-    servers = status_now(load_settings(config)).servers
-    answer = [{**server.as_json, "failed": failures.get(server.key)} for server in servers]
-    lines = (_server_text(server, failures.get(server.key)) for server in servers)
-    print_answer(answer, lines, as_json=as_json)
+    def note(change: "CatalogChange") -> None:
+        if change.server is not None and change.rows is not None:
+            before = written.get(change.server)
+            written[change.server] = change.rows.after(before) if before else change.rows
+
+    async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
+        tool_use_cases.indexer.subscribe(note)
+        return failed(await tool_use_cases.fleet.list_all(None if server is None else [server]))
+
+    line = WaitingLine(quiet=as_json)
+    failures = with_tools(config, list_anew, line, server, command="index refresh", choose=None)
+    listed = [each for each in status_now(load_settings(config)).servers if server in (None, each.key)]
+    answer = [
+        {**each.as_json, "failed": failures.get(each.key), "rows": _rows_json(written.get(each.key))} for each in listed
+    ]
+    lines = [_server_text(each, failures.get(each.key)) for each in listed]
+    print_answer(answer, [*lines, _rows_text(written, listed)], as_json=as_json)
     fail_if(failures)
+
+
+def _rows_json(rows: "Changes | None") -> "JsonObject | None":
+    """Return how many rows of the index a list has changed; None where no list came."""
+    return rows and {"added": rows.added, "updated": rows.updated, "removed": rows.removed}
+
+
+def _rows_text(written: "Mapping[str, Changes]", servers: "Sequence[ServerStatus]") -> str:
+    added, updated, removed = (
+        sum(getattr(rows, name) for rows in written.values()) for name in ("added", "updated", "removed")
+    )
+    unchanged = sum(server.tools for server in servers if server.key in written) - added - updated
+    return f"index: {counted(added + updated, 'row')} written, {removed} removed, {unchanged} unchanged"
 
 
 @commands.command()

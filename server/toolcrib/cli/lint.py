@@ -28,7 +28,9 @@ _NAME_MAX = 64
 def lint(
     server: Annotated[
         str | None,
-        typer.Option(help="Only this server's tools, searched among all tools.", autocompletion=server_names),
+        typer.Option(
+            "--server", "-s", help="Only this server's tools, searched among all tools.", autocompletion=server_names
+        ),
     ] = None,
     level: Annotated[Level, typer.Option(help="The lowest level for which the exit code is 1.")] = Level.ERROR,
     config: ConfigOption = None,

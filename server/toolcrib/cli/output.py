@@ -117,16 +117,28 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="The config file; see `toolcrib config path` for the default."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; -o json is the same.")]
 SearchTypeOption = Annotated[SearchType, typer.Option("--type", help="How the query is read.")]
-LimitOption = Annotated[int, typer.Option(min=1, max=1000, help="Most results.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most results.")]
+RowsOption = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most this many, the first ones.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
+
+
+_ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
 
 
 def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
     """Return whether something is to be done: the person has said so, or says so now; a program is not asked."""
     # A pipe is never asked: what it contains is not meant as an answer.
-    return yes or (not as_json and sys.stdin.isatty() and typer.confirm(question, default=True))
+    return yes or (not as_json and sys.stdin.isatty() and _answered_yes(question))
+
+
+def _answered_yes(question: str) -> bool:
+    while True:
+        answer = input(f"{question} [Y/n] ").strip()
+        if answer.lower() in _ANSWERS:
+            return _ANSWERS[answer.lower()]
+        print_text(f"{answer!r} is no answer to that: type y or n, Enter for yes, or ^C to stop.", error=True)
 
 
 def load_settings(path: Path | None) -> "Settings":

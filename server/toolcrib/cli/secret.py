@@ -11,7 +11,7 @@ import typer
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.output import JsonOption, print_answer, table
+from toolcrib.cli.output import JsonOption, RowsOption, print_answer, table
 
 if TYPE_CHECKING:
     from toolcrib.auth.secrets import GivenSecret, SecretStore
@@ -31,9 +31,9 @@ def set_secret(name: NameArgument, as_json: JsonOption = False) -> None:
 
 
 @commands.command("list")
-def names(as_json: JsonOption = False) -> None:
+def names(limit: RowsOption = None, as_json: JsonOption = False) -> None:
     """List the stored secrets and how a config refers to each; never their values."""
-    stored = _store().names()
+    stored = _store().names()[:limit]
     text = "No secret is stored. `toolcrib secret set NAME` stores one."
     if stored:
         text = table(("name", "in the config"), [(each.name, each.reference) for each in stored])

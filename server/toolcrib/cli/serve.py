@@ -173,8 +173,16 @@ def _complain(failure: BaseException, code: int) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line: a client shows its log of this, not a manual."""
+
+    def error(self, message: str) -> Never:
+        """Print the mistake and how to go on, and exit with 2."""
+        self.exit(EXIT_CONFIG, f"{self.prog}: {message}. `{self.prog} --help` lists the options.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="toolcrib serve",
         description="Serve all configured MCP servers as one, over stdio or streamable HTTP.",
     )

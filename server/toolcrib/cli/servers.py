@@ -127,7 +127,7 @@ def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = F
 
 def logs(
     name: NameArgument,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="At most this many.")] = 50,
+    lines: Annotated[int, typer.Option("--limit", "--lines", "-n", min=1, max=10_000, help="At most this many.")] = 50,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

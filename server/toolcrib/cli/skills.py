@@ -19,6 +19,7 @@ from toolcrib.cli.output import (
     ConfigOption,
     JsonOption,
     LimitOption,
+    RowsOption,
     SearchTypeOption,
     counted,
     fail_if,
@@ -30,9 +31,11 @@ from toolcrib.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolcrib.base.model import Skill
     from toolcrib.policy.sessions import Session
-    from toolcrib.skills.answers import GetAnswer, Overview
+    from toolcrib.skills.answers import FoundSkill, GetAnswer, Overview
     from toolcrib.skills.doctor import Health
     from toolcrib.skills.outcomes import Explained
     from toolcrib.skills.use_cases import SkillUseCases
@@ -64,6 +67,7 @@ commands = typer.Typer(help="Manage skills.", no_args_is_help=True)
 @commands.command("list")
 def list_skills(
     source: SourceOption = None,
+    limit: RowsOption = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Also hidden skills, with the reason.")] = False,
     cwd: Annotated[Path | None, typer.Option(help="As for an agent that works in this folder.")] = None,
     config: ConfigOption = None,
@@ -80,12 +84,12 @@ def list_skills(
             config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session), "skills list"
         )
     _require_source(overview, source)
+    shown = [skill for skill in overview.skills if source in (None, skill.skill.source)][:limit]
     if as_json:
-        print_json(_overview_json(overview, source))
+        print_json(_overview_json(overview, shown))
         return
-    for skill in overview.skills:
-        if source in (None, skill.skill.source):
-            print_text(f"{skill.name}  [{skill.skill.source}]  {truncate(skill.trigger, _TRIGGER_MAX)}".rstrip())
+    for skill in shown:
+        print_text(f"{skill.name}  [{skill.skill.source}]  {truncate(skill.trigger, _TRIGGER_MAX)}".rstrip())
     if hidden:
         for skill, reason in overview.withheld:
             print_text(f"{skill.name}  [{skill.source}]  hidden: {reason}")
@@ -335,12 +339,11 @@ def _missing_text(answer: "GetAnswer") -> str:
     return "\n".join(lines)
 
 
-def _overview_json(overview: "Overview", source: str | None) -> JsonObject:
+def _overview_json(overview: "Overview", shown: "Sequence[FoundSkill]") -> JsonObject:
     return {
         "skills": [
             {"name": each.name, "source": each.skill.source, "id": each.skill.id, "trigger": each.trigger}
-            for each in overview.skills
-            if source in (None, each.skill.source)
+            for each in shown
         ],
         "hidden": [
             {"name": skill.name, "source": skill.source, "reason": reason} for skill, reason in overview.withheld

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from toolcrib.base.errors import BadRequest, ToolcribError, UnknownTool
+from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.cli.completion import server_names, tool_names
+from toolcrib.cli.call_arguments import HELP, parse_arguments
+from toolcrib.cli.completion import ServerOption, tool_names
 from toolcrib.cli.in_process import for_tool, with_index, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
     JsonOption,
     LimitOption,
+    RowsOption,
     SearchTypeOption,
     fail_if,
     print_answer,
@@ -36,10 +39,6 @@ _DESCRIPTION = 100
 _NAMED_MAX = 10
 
 ToolArgument = Annotated[str, typer.Argument(help="The tool's name, as search shows it.", autocompletion=tool_names)]
-ServerOption = Annotated[
-    str | None, typer.Option("--server", help="Only this server's tools.", autocompletion=server_names)
-]
-
 commands = typer.Typer(help="List and show the tools that an agent can use.", no_args_is_help=True)
 
 
@@ -77,23 +76,20 @@ def search(
 
 def call(
     name: ToolArgument,
-    arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, as a JSON object.")] = "{}",
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGUMENTS", help=HELP)] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool, as tool_call does it for an agent, and print its answer."""
     from toolcrib.policy.requests import Request
 
-    try:
-        given = json.loads(arguments)
-    except ValueError as error:
-        raise typer.BadParameter(f"is not JSON: {error}", param_hint="JSON") from None
-
+    given = parse_arguments(arguments or ())
     line = WaitingLine(f"calling {name}", quiet=as_json)
 
     async def run(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
         request = Request(session, on_progress=partial(_show_progress, line))
-        return await tool_use_cases.call_any(request, name, given)
+        schema = await _schema(tool_use_cases, session, name) if given.texts else {}
+        return await tool_use_cases.call_any(request, name, given.typed(schema))
 
     result = with_tools(config, run, line, command="call", choose=for_tool(name))
     if as_json:
@@ -103,10 +99,25 @@ def call(
     fail_if(result.get("isError"))
 
 
+async def _schema(tool_use_cases: "ToolUseCases", session: "Session", name: str) -> JsonObject:
+    """Return the input schema of the tool of this name, by which texts get their types; empty if there is none."""
+    from anyio.to_thread import run_sync
+
+    await tool_use_cases.fleet.first_listing(tool_use_cases.fleet.listing_first)
+    catalog = tool_use_cases.indexer.current()
+    tool = catalog.find(name, tool_use_cases.gate.permitted(session, catalog))
+    if tool is None:
+        return {}
+    view = tool_use_cases.finder.view(session, catalog)
+    described = await run_sync(view.described, [tool.row])
+    return as_object(described[tool.row][0].get("inputSchema")) if tool.row in described else {}
+
+
 @commands.command("list")
 def list_tools(
     server: ServerOption = None,
     mode: Annotated[LoadingMode | None, typer.Option(help="Only tools of this loading mode.")] = None,
+    limit: RowsOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -124,6 +135,7 @@ def list_tools(
         for tool, definition in with_tools(config, read, WaitingLine(quiet=as_json), server, command="tools list")
         if server in (None, tool.server) and mode in (None, tool.loading_mode)
     ]
+    shown = shown[:limit]
     answer = [{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown]
     print_answer(answer, (_list_line(tool, definition) for tool, definition in shown), as_json=as_json)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.completion import tool_names
-from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_answer, table
+from toolcrib.cli.output import ConfigOption, JsonOption, RowsOption, counted, load_settings, print_answer, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ def vocabulary(
         str | None, typer.Option(help="Only for this tool, by its public name.", autocompletion=tool_names)
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Only from this caller: the subject of a token.")] = None,
+    limit: RowsOption = None,
     forget: Annotated[bool, typer.Option("--forget", help="Delete it.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="With --forget: delete everything.")] = False,
     config: ConfigOption = None,
@@ -43,7 +44,7 @@ def vocabulary(
     selection = _Selection(word, tool, principal)
     with open_offline(settings, Runtime(command="index vocabulary"), keep_rows=True) as offline:
         if not forget:
-            found = [*_lessons(offline, selection)]
+            found = [*_lessons(offline, selection)][:limit]
             print_answer(found, _lines(found, settings.toolcrib.tool_search.learn), as_json=as_json)
             return
         gone = _forget(offline, selection)

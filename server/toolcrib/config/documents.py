@@ -148,7 +148,9 @@ def _parse_commented(text: str, path: Path) -> Any:
     try:
         return loads(text, object_pairs_hook=object_of)
     except ValueError as error:
-        raise DocumentError(f"is not JSON: {str(error).replace('<string>:', 'line ')}") from None
+        from toolcrib.config.json_faults import json_fault  # noqa: PLC0415 - most files have none
+
+        raise DocumentError(f"is not JSON: {json_fault(text, error)}") from None
 
 
 def _line_of_stray_escape(text: str) -> int | None:

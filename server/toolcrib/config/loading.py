@@ -83,6 +83,9 @@ def load(
     source = _Source(config, base, environ, cwd, References(environ, base, keyring))
     document: JsonObject = {}
     if source.path is not None:
+        if _is_missing(source.path):
+            hint = f"check the path, or `toolcrib init --config {source.path}` writes it"
+            raise ConfigError(source.name, [Problem("file", "does not exist", hint)])
         # The list of problems becomes that of the findings, which the rest adds to.
         document, findings.problems = read(source.path)
         findings.problems += foreign_shapes(document, source.path)
@@ -174,6 +177,16 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
             reason = "is in the working directory, and such a file is never used automatically"
             findings.notices.append(Problem(name, reason, f"to use it, add --config {name}"))
     return (own[0], directory) if own else (None, cwd)
+
+
+def _is_missing(file: Path) -> bool:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):  # reading it says what is wrong
+        return False
+    return False
 
 
 def _section(raw: Any, source: _Source, findings: Findings) -> tuple[ToolcribSection, tuple[str, ...]]:

@@ -354,11 +354,12 @@ class Fleet:
             with suppress(StartFailed), anyio.move_on_after(_SILENT_S):
                 await server.connection(wanted=False)
 
-    async def list_all(self) -> dict[str, Status]:
-        """List every unused server, except those denied to everyone, and return the result for each."""
+    async def list_all(self, keys: Collection[str] | None = None) -> dict[str, Status]:
+        """List these servers, None: all, if unused and not denied to everyone; return every server's state."""
+        wanted = self._servers.keys() if keys is None else self._servers.keys() & set(keys)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.first_listing, list(self._first_listing))
-            for key in self._servers.keys() - self._first_listing.keys() - self._closed:
+            tasks.start_soon(self.first_listing, [key for key in self._first_listing if key in wanted])
+            for key in wanted - self._first_listing.keys() - self._closed:
                 tasks.start_soon(self._list, key, self._servers[key])
         return self.statuses()
 

@@ -1,0 +1,53 @@
+"""One example of each command, for its help and for what is said when it was written wrongly."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+EXAMPLES: Mapping[str, str] = MappingProxyType(
+    {
+        "init": "--from cursor",
+        "import": "~/.cursor/mcp.json",
+        "connect": "claude-code",
+        "disconnect": "claude-code",
+        "uninstall": "",
+        "add": "git -- uvx mcp-server-git",
+        "remove": "git",
+        "get": "git",
+        "logs": "git -n 20",
+        "login": "github",
+        "logout": "github",
+        "enable": "git",
+        "disable": "git",
+        "doctor": "",
+        "status": "",
+        "top": "",
+        "events": "--failed --since 2h",
+        "search": '"create an issue" -n 3',
+        "call": "time__get_current_time timezone=Europe/Berlin",
+        "allow": "github__merge_pull_request",
+        "lint": "-s git",
+        "eval": "queries.jsonl",
+        "tokens": "",
+        "tools list": "-s git",
+        "tools show": "git__git_log",
+        "skills list": "--source repo",
+        "skills search": '"review a pull request" -n 3',
+        "skills show": "pdf-forms",
+        "skills relevant": '"fill in a form"',
+        "skills check": "skills/pdf-forms",
+        "skills doctor": "",
+        "skills enable": "pdf-forms",
+        "skills disable": "pdf-forms",
+        "index refresh": "",
+        "index clear": "",
+        "index semantic": "",
+        "index vocabulary": "release",
+        "index enrich": '--with "python write_requests.py"',
+        "config check": "--config mcp.json",
+        "config show": "",
+        "config path": "",
+        "secret set": "github-token",
+        "secret list": "",
+        "secret remove": "github-token",
+    }
+)
