@@ -146,6 +146,30 @@ async def test_it_lists_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_pat
     assert crib.said == ""
 
 
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_few_tools_are_listed_whole_before_the_sdk_is_loaded_too(tmp_path):
+    starts = Starts(tmp_path, gate={"pass_through_tokens": 5000})
+    await starts.settle()
+    async with starts.open() as crib:
+        assert b"tool_search" not in await greeted(crib)
+        names = await listed(crib)
+        assert "kitchen__echo" in names
+        assert "tool_search" not in names
+        before = crib.lines[-1]
+        await ended(crib)
+    async with starts.open(held=True) as crib:
+        assert b"tool_search" not in await greeted_early(crib)
+        await crib.send({"method": "notifications/initialized"})
+        await listed(crib)
+        assert crib.lines[-1] == before
+        starts.go.touch()
+        await crib.send({"id": 3, "method": "ping"})
+        assert (await crib.answer(3))["result"] == {}
+        await ended(crib)
+    assert crib.said == ""
+
+
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": INITIALIZE["clientInfo"],

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
 from toolcrib.base.model import Example, JsonObject, Tool
-from toolcrib.base.text import one_line, sanitize, split_summary, truncate
+from toolcrib.base.text import estimate_tokens, one_line, sanitize, split_summary, truncate
 from toolcrib.catalog.index import Card
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
 
@@ -275,6 +275,14 @@ def listed_definition(
     if block:
         shown["description"] = describe(definition.get("description", ""), block)
     return shown
+
+
+_READ_BY_MODELS = ("name", "description", "inputSchema")
+
+
+def tokens_of(definition: JsonObject) -> int:
+    """Return what a model reads of a definition, in estimated tokens: hosts show it these members."""
+    return estimate_tokens(compact({key: definition[key] for key in _READ_BY_MODELS if key in definition}))
 
 
 NAME_MAX = 256

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from toolcrib.base.cache import RecentBy
@@ -27,6 +28,7 @@ _GLOB_MAX = 100
 _OPENED_MAX, _MEANT_MAX = 256, 10_000
 """Maximum number of cached sets of active skills, and of cached spellings."""
 _NOTHING = SkillToolsConfig()
+NO_PRICES: Mapping[str, int] = MappingProxyType({})
 
 
 class NamesSkill(Protocol):
@@ -158,8 +160,10 @@ class NameMaskers:
 class Gate:
     """Decides for a session what it may use of the catalog; the only place that does."""
 
-    def __init__(self, settings: Settings, policy: Policy) -> None:
-        self._policy, self._servers = policy, tuple(settings.servers)
+    def __init__(self, settings: Settings, policy: Policy, prices: Mapping[str, int] = NO_PRICES) -> None:
+        """``prices`` are the tokens of tools by fingerprint, as far as they are known by now."""
+        self._policy, self._servers, self._prices = policy, tuple(settings.servers), prices
+        self._whole_list_max = settings.toolcrib.gate.pass_through_tokens
         self.maskers = NameMaskers(self._servers, BUILTIN_NAMES)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
@@ -215,11 +219,29 @@ class Gate:
         if self._lists_all or self._passes_through(session, permitted.tools):
             scoped = {tool.row for tool in permitted.scoped}
             return [tool for tool in permitted.tools if tool.row not in scoped or tool.row in opened]
+        if session.whole_list:
+            scoped = {tool.row for tool in permitted.scoped} - opened.keys()
+            return self._whole([tool for tool in permitted.tools if tool.row not in scoped], session.whole_list.names)
         used = [catalog.get(name) for name in session.activations.names] if session.growing else []
         by_skills = [tool for tool in permitted.tools if tool.row in opened] if opened else []
         shown = (*permitted.always, *used, *by_skills)
         by_row = {tool.row: tool for tool in shown if tool and tool.row in permitted.rows}
         return sorted(by_row.values(), key=lambda tool: tool.public_name)
+
+    def _whole(self, tools: Sequence[Tool], names: AbstractSet[str]) -> list[Tool]:
+        """Return those with these names, and as many of the others as fit within the limit.
+
+        The rest came by a reload or a changed list, and is found by search until the next start.
+        """
+        known = sum(self._prices.get(tool.fingerprint, 0) for tool in tools if tool.public_name in names)
+        left = max(0, self._whole_list_max - known)
+        listed: list[Tool] = []
+        for tool in tools:
+            price = 0 if tool.public_name in names else self._prices.get(tool.fingerprint, left + 1)
+            if price <= left:
+                left -= price
+                listed.append(tool)
+        return listed
 
     def shows_otherwise(self, session: Session, catalog: Catalog, before: Active) -> bool:
         """Return whether the session's list differs from that with ``before`` as its active skills."""
@@ -238,7 +260,9 @@ class Gate:
         if tool.loading_mode is LoadingMode.SKILL:
             return False
         is_used = session.growing and tool.public_name in session.activations.names
-        return tool.loading_mode is LoadingMode.ALWAYS or self._lists_all or bool(session.pass_through) or is_used
+        is_whole = self._lists_all or bool(session.pass_through)
+        is_whole = is_whole or (session.whole_list is not None and tool.public_name in session.whole_list.names)
+        return tool.loading_mode is LoadingMode.ALWAYS or is_whole or is_used
 
     def shows_opened(self, session: Session) -> bool:
         """Return whether the session's list includes tools opened by skills; a plain proxy's does for any session."""
@@ -273,8 +297,9 @@ class Gate:
 
     def grows_by(self, session: Session, tool: Tool, catalog: Catalog) -> bool:
         """Return whether the session's list grows when it first uses a tool."""
-        is_listed = self._lists_all or session.pass_through or tool.row in self.opened(session, catalog)
-        return session.growing and tool.loading_mode is LoadingMode.DEFERRED and not is_listed
+        if not session.growing or session.whole_list or tool.loading_mode is not LoadingMode.DEFERRED:
+            return False
+        return not (self._lists_all or session.pass_through or tool.row in self.opened(session, catalog))
 
     @property
     def lists_everything(self) -> bool:

@@ -29,6 +29,9 @@ _Value = TypeVar("_Value")
 ROW_FORMAT = 5
 """Increased when the row of an unchanged tool would differ."""
 
+_CALLERS_MAX = 1000
+"""Number of callers of which it is recorded that they are listed all tools at once."""
+
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
 """A row of the columns of ``_TOOL``."""
 
@@ -233,6 +236,8 @@ CREATE TABLE servers (
 
 _META = "CREATE TABLE tool_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
+
+_NOTE = "INSERT INTO tool_index_meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
 
 _FAILURES = """
 CREATE TABLE failures (
@@ -553,9 +558,7 @@ class ToolIndex:
 
     def note_reload(self, at: float, failure: str) -> None:
         """Record when the config was last reloaded, and why it could not be used, for other processes to report."""
-        note = "INSERT INTO tool_index_meta VALUES ('reload', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-        value = to_json({"at": at, "failure": failure})
-        self._store.execute(note, (value,))
+        self._store.execute(_NOTE, ("reload", to_json({"at": at, "failure": failure})))
 
     def last_reload(self) -> tuple[float, str] | None:
         """Return what :meth:`note_reload` recorded; None if there was no reload."""
@@ -565,6 +568,17 @@ class ToolIndex:
                 return None
             kept = json.loads(row[0])
             return float(kept["at"]), str(kept["failure"])
+
+    def whole_lists(self) -> frozenset[str]:
+        """Return the callers, as digests, who were last listed all tools at once."""
+        with self._store.read() as connection, damaged_rows("tools"):
+            row = connection.execute("SELECT value FROM tool_index_meta WHERE key = 'whole lists'").fetchone()
+            return frozenset(json.loads(row[0])) if row else frozenset()
+
+    def note_whole_list(self, caller: str, *, is_whole: bool) -> None:
+        """Record whether a caller is listed all tools at once, for the next start."""
+        callers = {*self.whole_lists(), caller} if is_whole else self.whole_lists() - {caller}
+        self._store.execute(_NOTE, ("whole lists", to_json(sorted(callers)[:_CALLERS_MAX])))
 
     def check(self) -> list[str]:
         """Return the defects of the file, the full-text table included; empty if there are none (R43)."""

@@ -308,6 +308,7 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
 
     async def run() -> "tuple[str, list[JsonObject]]":
         async with open_server(_quiet(settings), "stdio", Runtime(command="tokens"), list_only=()) as serving:
+            await serving.gateway.whole_lists.settle(session)
             instructions = await serving.handler.instructions.told_to(session, is_rehearsal=True)
             return instructions, await serving.handler.listing.definitions(session)
 

@@ -81,6 +81,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     for fault in faults_of(sqlite_version()):
         print_text(f"         may have the bug {fault.name}, {fault.source}: {fault.remedy}")
     print_text(f"listing  {listing}, for unknown clients")
+    if found.whole_list:
+        print_text(f"         all {found.allowed} tools, because they are few (gate.pass_through_tokens)")
     print_lines(_profile_lines(known))
     print_lines(_status_lines(found, skills_enabled=settings.toolcrib.skills.enabled))
     print_lines(running_lines(running_now(), time.time()))

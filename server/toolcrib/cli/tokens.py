@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolcrib.base.json_values import as_list, compact
+from toolcrib.base.json_values import as_list
 from toolcrib.base.model import BUILTIN_NAMES, JsonObject
 from toolcrib.base.text import estimate_tokens
+from toolcrib.catalog.definitions import tokens_of
 from toolcrib.cli.in_process import first_seen, with_index
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_answer, print_text
 
@@ -22,8 +23,8 @@ UNIT = "tokens, estimated at four characters each"
 HIT = 55
 """Tokens of one hit of a search, as a model reads it: ``benchmarks/surface.py`` measures them."""
 
-_READ = ("name", "description", "inputSchema")
-"""What hosts show a model of a definition."""
+_GROWTH, _ROUND = 120, 100
+"""Room that a proposed limit leaves, in percent of today's tokens, and what it is a multiple of."""
 _BAR = 28
 _SHOWN_MAX = 10
 _OF_NOBODY = (None, "command-line")
@@ -47,6 +48,12 @@ class Prices:
     def everything(self) -> int:
         """What all tools would take, listed at once."""
         return sum(sum(tools.values()) for tools in self.servers.values())
+
+    @property
+    def whole_limit(self) -> int | None:
+        """The ``gate.pass_through_tokens`` that would save tokens, with some room to grow; None if none would."""
+        saves = bool(self.own) and not self.unlisted and 0 < self.everything < self.counter
+        return -(-self.everything * _GROWTH // (100 * _ROUND)) * _ROUND if saves else None
 
     @property
     def counter(self) -> int:
@@ -130,16 +137,11 @@ def prices_now(config: "Path | None", settings: "Settings") -> Prices:
     instructions, listed = first_seen(settings)
     return Prices(
         servers=prices.servers,
-        own={each["name"]: price(each) for each in listed if each["name"] in BUILTIN_NAMES},
+        own={each["name"]: tokens_of(each) for each in listed if each["name"] in BUILTIN_NAMES},
         instructions=estimate_tokens(instructions),
-        always={each["name"]: price(each) for each in listed if each["name"] not in BUILTIN_NAMES},
+        always={each["name"]: tokens_of(each) for each in listed if each["name"] not in BUILTIN_NAMES},
         unlisted=prices.unlisted,
     )
-
-
-def price(definition: JsonObject) -> int:
-    """Return what a model reads of one definition, in tokens."""
-    return estimate_tokens(compact({key: definition[key] for key in _READ if key in definition}))
 
 
 def sessions_in(events: Iterable[JsonObject]) -> list[Recorded]:
@@ -160,7 +162,7 @@ async def _prices(indexed: "Indexed", session: "Session") -> Prices:
     tools = indexed.gate.permitted(session, indexed.catalog).tools
     view = indexed.finder.view(session, indexed.catalog)
     listed = partial(view.listed, tools, indexed.settings.toolcrib.tool_examples, {})
-    definitions = {each["name"]: price(each) for each in await anyio.to_thread.run_sync(listed)}
+    definitions = {each["name"]: tokens_of(each) for each in await anyio.to_thread.run_sync(listed)}
     servers: dict[str, dict[str, int]] = {}
     for tool in tools:
         if tool.public_name in definitions:
@@ -187,6 +189,8 @@ def _price_lines(prices: Prices) -> Iterator[str]:
     always = f", {len(prices.always)} always listed {sum(prices.always.values()):,}" if prices.always else ""
     yield f"  {'toolcrib':<{width}}  {_bar(prices.counter, most)}  {prices.counter:>9,}  {parts}{always}"
     yield f"  {'':<{width}}  {' ' * _BAR}  {_saved(prices.everything, prices.counter)} before anything is used"
+    if prices.whole_limit:
+        yield f"So few tools are better listed all at once: set gate.pass_through_tokens: {prices.whole_limit}."
 
 
 def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str]:
@@ -242,6 +246,7 @@ def _prices_json(prices: Prices) -> JsonObject:
             "always": dict(prices.always),
         },
         "saved": prices.everything - prices.counter,
+        "pass_through_tokens": prices.whole_limit,
     }
 
 

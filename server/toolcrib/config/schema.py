@@ -492,8 +492,10 @@ class GateSection(Section):
     """`split`: also offer `tool_call_read`, which calls only tools declared read-only; hosts run it without asking."""
     expose: ExposeSection = ExposeSection()
     """Resources and prompts of servers."""
+    pass_through_tokens: Annotated[int, Strict(), Field(ge=0)] = 0
+    """List all tools, and none for finding them, to a caller whose tools take at most so many tokens; 0: never."""
     pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
-    """List all tools to a caller who may use fewer than this; 0: never."""
+    """An older form: list all tools besides those for finding them to a caller who may use fewer; 0: never."""
 
 
 class HostSection(Section):

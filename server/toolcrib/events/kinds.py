@@ -64,6 +64,19 @@ class ToolsListed(Event):
     """Hash of the list."""
 
 
+class WholeListDecided(Event):
+    """A caller is listed all tools from now on, because they are few, or no longer (`gate.pass_through_tokens`)."""
+
+    is_whole: bool
+    """Whether all tools are listed; if not, they are found by search."""
+    tools: int
+    """How many tools the caller may use."""
+    tokens: int | None
+    """What a model reads of their definitions, estimated; null where they are too many to be looked at."""
+    limit: int
+    """`gate.pass_through_tokens`."""
+
+
 class ToolActivated(Event):
     """A session has used a tool for the first time (R152)."""
 

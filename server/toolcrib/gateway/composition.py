@@ -53,6 +53,7 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
 from toolcrib.gateway.status import Loaded, StatusReader
 from toolcrib.gateway.tools import ToolUseCases, report_definitions
+from toolcrib.gateway.whole_lists import WholeLists
 from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
@@ -133,6 +134,7 @@ class Gateway:
     ) -> None:
         self.runtime, self.fleet, self.tasks = runtime, fleet, tasks
         self.activations = SharedActivations(state.sessions, runtime.lasting_clock)
+        self.whole_lists = WholeLists(lambda: self.generation)
         self.scopes = SkillScopes(runtime.clock, settings.toolcrib.limits.skill_handles_s, runtime.new_handle)
         self.changed = reports.changed
         self.prepare_reload: PrepareReload = _prepare_nothing
@@ -490,6 +492,8 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
     indexer.subscribe(partial(_schedule_offers, offers))
     indexer.subscribe(partial(report_definitions, offline.events))
     indexer.prepare_by(offline.finder.prepare)
+    if offline.settings.toolcrib.gate.pass_through_tokens:
+        indexer.prepare_by(offline.prices.prepare)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(indexer.follow, fleet.list_again)
         tasks.start_soon(offers.follow)

@@ -25,6 +25,7 @@ from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.gateway.runtime import Runtime
+from toolcrib.gateway.whole_lists import ToolPrices
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
@@ -47,6 +48,7 @@ class Offline:
     indexer: Indexer
     failures: ServerFailures
     gate: Gate
+    prices: ToolPrices
     finder: ToolFinder
     state: State
     confirmations: Confirmations
@@ -121,7 +123,8 @@ def open_offline(
         failures = ServerFailures(settings, store, runtime.wall_clock)
         learning = Learning(settings, policy, state.vocabularies, runtime.lasting_clock)
         own_words = OwnWords(state.requests)
-        gate = Gate(settings, policy)
+        prices = ToolPrices(settings, index)
+        gate = Gate(settings, policy, prices.known)
         views = CatalogViews(index, gate.maskers, own_words.current)
         searcher = Searcher(views, search, section.tool_search.preferred_namespaces)
         # Opening deletes the rows of servers that the config lacks.
@@ -139,6 +142,7 @@ def open_offline(
             indexer=indexer,
             failures=failures,
             gate=gate,
+            prices=prices,
             finder=ToolFinder(searcher, gate, views, learning, own_words),
             state=state,
             confirmations=Confirmations(

@@ -284,7 +284,11 @@ class LongResults:
 
     def _lists_it(self, session: Session) -> bool:
         """Whether the session's list shows ``read_more`` from now on (ADR 25)."""
-        return session.growing or (session.lasting and self._lists_all)
+        return session.growing or (session.lasting and self._is_whole(session))
+
+    def _is_whole(self, session: Session) -> bool:
+        """Whether the session's list has all tools, and so none for calling others."""
+        return self._lists_all or session.whole_list is not None
 
     async def page(self, session: Session, handle: str, number: int | None) -> JsonObject:
         """Return a later page of a result, as a tool result.
@@ -323,7 +327,7 @@ class LongResults:
         """Return how to get a page, using the built-in tool available to the session."""
         arguments: JsonObject = {"handle": handle, "page": page}
         name = READ_MORE
-        if not session.reads_more and not self._lists_all:
+        if not session.reads_more and not self._is_whole(session):
             name, arguments = self._door, {"name": READ_MORE, "arguments": arguments}
         return f"For page {page}, call toolcrib's {name} with {compact(arguments)}."
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from toolcrib.events.log import EventLog
 from toolcrib.gateway.offline import Offline, open_offline, semantic_model
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
+from toolcrib.gateway.whole_lists import caller_digest
 from toolcrib.policy.client_profiles import ClientProfile
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
@@ -126,9 +127,10 @@ class Status:
 
     ``client`` is the name that the client gives itself, ``served`` how such a client is served, ``list_grows`` whether
     its list shows what it has used: never in the era without sessions. ``allowed`` and ``deferred`` count tools that
-    the caller may use, ``activated`` are those of them that the session has used. ``loaded`` is None where nothing was
-    loaded again, by a process that is not asked. ``skills`` is None where they are switched off. ``rebuilt`` tells of
-    index files that could not be used as they were, by name, why.
+    the caller may use, ``activated`` are those of them that the session has used. ``whole_list``: the caller was last
+    listed all of them (``gate.pass_through_tokens``). ``loaded`` is None where nothing was loaded again, by a process
+    that is not asked. ``skills`` is None where they are switched off. ``rebuilt`` tells of index files that could not
+    be used as they were, by name, why.
     """
 
     session: str
@@ -138,6 +140,7 @@ class Status:
     allowed: int
     deferred: int
     activated: tuple[str, ...]
+    whole_list: bool
     servers: tuple[ServerStatus, ...]
     skills: SkillsStatus | None
     semantic: SemanticState
@@ -155,6 +158,7 @@ class Status:
             **self.served.as_json,
             "list_grows": self.list_grows,
             "tools": {"allowed": self.allowed, "deferred": self.deferred, "activated": list(self.activated)},
+            "whole_list": self.whole_list,
             **_offers_json({kind: sum(each.offers[kind] for each in self.servers) for kind in KINDS}),
             "servers": [server.as_json for server in self.servers],
             "skills": self.skills and self.skills.as_json,
@@ -194,7 +198,7 @@ class StatusReader:
         catalog = offline.indexer.current() if offline else Catalog(())
         permitted = self._gate.allowed(session, catalog)
         usable = {tool.public_name for tool in permitted.tools}
-        lists, failures, loaded = await anyio.to_thread.run_sync(self._stored)
+        lists, failures, whole_lists, loaded = await anyio.to_thread.run_sync(self._stored)
         logins: Mapping[str, JsonObject] = {}
         # Logins belong to the person at this machine; callers with tokens are others.
         if self._is_owners or session.caller.principal == "local":
@@ -209,6 +213,7 @@ class StatusReader:
             allowed=len(permitted.tools),
             deferred=permitted.deferred_count,
             activated=tuple(sorted(usable.intersection(self._gate.activated(session, catalog)))),
+            whole_list=caller_digest(session.caller) in whole_lists,
             servers=tuple(replace(each, login=logins.get(each.key)) for each in servers),
             skills=await Overviews(self._skills).status(session) if self._skills else None,
             semantic=await anyio.to_thread.run_sync(state_of, self._model),
@@ -216,13 +221,16 @@ class StatusReader:
             loaded=loaded,
         )
 
-    def _stored(self) -> tuple[Mapping[str, Listed], Mapping[str, KnownFailure], Loaded | None]:
+    def _stored(self) -> tuple[Mapping[str, Listed], Mapping[str, KnownFailure], Collection[str], Loaded | None]:
         offline, loaded = self._offline, self._loaded()
         if offline is None:
-            return {}, {}, loaded
+            return {}, {}, (), loaded
         rows, servers = offline.index.server_rows(), self._settings.servers
         lists = {key: listed for key, server in servers.items() if (listed := _last_listed(server, rows.get(key)))}
-        return lists, offline.failures.read(), loaded
+        # What was recorded under an earlier config is not so any more.
+        is_limited = self._settings.toolcrib.gate.pass_through_tokens > 0
+        whole_lists = offline.index.whole_lists() if is_limited else ()
+        return lists, offline.failures.read(), whole_lists, loaded
 
     def _servers(
         self, session: Session, catalog: Catalog, lists: Mapping[str, Listed], failures: Mapping[str, KnownFailure]

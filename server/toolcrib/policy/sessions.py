@@ -372,6 +372,18 @@ INTRODUCTIONS_MAX = 400
 """Maximum tokens that instructions of servers take in one session."""
 
 
+@dataclass(frozen=True, slots=True)
+class WholeList:
+    """All tools of a session are listed, because they are few; those for finding and calling them are not (ADR 72).
+
+    ``names`` are the public names of the tools that were permitted when this was decided. ``shows_skills``: there are
+    skills besides the core pack, so the tools for skills are listed too.
+    """
+
+    names: frozenset[str]
+    shows_skills: bool
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Who is asking, and through which activation scope.
@@ -383,7 +395,8 @@ class Session:
     ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
-    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
+    ``pass_through`` is settled when it lists for the first time, ``whole_list`` before its first answer; it is None
+    where tools are found by search. ``sent_skills`` is what it was given of skills.
     ``introduced`` are the servers whose instructions it was shown, with the tokens that these took.
     ``history`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
     lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
@@ -402,6 +415,8 @@ class Session:
     reads_more: bool = False
     permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
+    whole_list: WholeList | None = None
+    is_list_settled: bool = False
     sent_skills: SentSkills = field(default_factory=SentSkills)
     introduced: dict[str, int] = field(default_factory=dict[str, int])
     history: SessionHistory = field(default_factory=SessionHistory)

@@ -4,9 +4,9 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
 from toolcrib.gateway.composition import Generation
 from toolcrib.jsonrpc.sdk import Context, envelope_of
-from toolcrib.policy.sessions import Session
+from toolcrib.policy.sessions import Session, WholeList
 from toolcrib.server.early import FOLDER, STORED_MAX, EarlyExchange, StartConditions
 from toolcrib.server.envelopes import list_result
 from toolcrib.server.instructions import Instructions
@@ -61,6 +61,7 @@ class HandshakeCache:
 
     ``replayed`` are the answers given before the server was ready: questions, each with its outcome. If ``initialize``
     is among them, the client waits for no instructions: they are computed in the background to verify the answer.
+    ``decide_whole_list`` returns what a session that begins now is listed whole.
     ``take_back`` is called if it was wrong.
     """
 
@@ -72,10 +73,12 @@ class HandshakeCache:
         start: StartConditions,
         *,
         replayed: Sequence[Any],
+        decide_whole_list: Callable[[Session], Awaitable[WholeList | None]],
         take_back: Callable[[], None],
     ) -> None:
         self._generation, self._instructions, self._listing = generation, instructions, listing
         self._start, self._replayed, self._take_back = start, list(replayed), take_back
+        self._decide_whole_list = decide_whole_list
         self._greetings: list[_Greeting] = []
         self._are_complete = anyio.Event()
         self._stored: Any = None
@@ -153,14 +156,18 @@ class HandshakeCache:
         ``is_rehearsal``: nothing of it was or is sent to the client.
         """
         answers: list[Any] = []
-        for each in self._greetings:
-            quietly = is_rehearsal or each is not self._greetings[-1]
-            instructions = await self._instructions.told_to(each.session, is_rehearsal=quietly)
-            answers.append([each.question, {"result": with_instructions(each.result, instructions)}])
         last = self._greetings[-1]
         anew = last.session.restarted()
+        # As the next start will decide: this session keeps the kind of list that it began with.
+        whole_list = await self._decide_whole_list(anew or last.session)
+        for each in self._greetings:
+            quietly = is_rehearsal or each is not last
+            begun = replace(each.session, whole_list=whole_list)
+            instructions = await self._instructions.told_to(begun, is_rehearsal=quietly)
+            answers.append([each.question, {"result": with_instructions(each.result, instructions)}])
         if anew is None:
             return answers
+        anew.whole_list = whole_list
         _method, params = last.question
         server_info = as_object(last.result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
         listed = list_result(await self._listing.definitions(anew), server_info)
@@ -214,16 +221,26 @@ async def open_handshake_cache(
     instructions: Instructions,
     listing: Listing,
     early: EarlyExchange,
+    decide_whole_list: Callable[[Session], Awaitable[WholeList | None]],
     take_back: Callable[[], None],
 ) -> AsyncGenerator[HandshakeCache | None]:
     """Yield what answers ``initialize`` and stores the answer; None if no later start would use it.
 
-    ``take_back`` notifies the client that its list has changed.
+    ``decide_whole_list`` returns what a session that begins now is listed whole; ``take_back`` notifies the client that
+    its list has changed.
     """
     if early.start is None:
         yield None
         return
-    cache = HandshakeCache(generation, instructions, listing, early.start, replayed=early.replayed, take_back=take_back)
+    cache = HandshakeCache(
+        generation,
+        instructions,
+        listing,
+        early.start,
+        replayed=early.replayed,
+        decide_whole_list=decide_whole_list,
+        take_back=take_back,
+    )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cache.run)
         try:

@@ -60,9 +60,10 @@ class Instructions:
 
         ``is_rehearsal``: the result is not sent to the caller, so there is no event.
         """
-        servers = self._gate.servers(session) if self._searches else ()
+        whole = session.whole_list
+        servers = self._gate.servers(session) if self._searches and whole is None else ()
         parts = [self._first_line(session, servers), self._guidance] if servers else []
-        if self._overviews:
+        if self._overviews and (whole is None or whole.shows_skills):
             parts += [SKILL_GUIDANCE] if parts else [_SKILLS_ONLY, SKILL_GUIDANCE]
             room = _BYTES_MAX - sum(len(part.encode()) + 1 for part in parts)
             parts.append(await _directory(self._overviews, session, room, is_rehearsal))

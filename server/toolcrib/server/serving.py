@@ -64,7 +64,12 @@ class Serving:
         """Store for the next start what the client of stdio is answered first, and verify what was replayed to it."""
         handler = self.handler
         opening = open_handshake_cache(
-            self.gateway.generation, handler.instructions, handler.listing, early, self._take_back_tools
+            self.gateway.generation,
+            handler.instructions,
+            handler.listing,
+            early,
+            self.gateway.whole_lists.decide,
+            self._take_back_tools,
         )
         async with opening as handler.handshake_cache:
             yield

@@ -163,7 +163,7 @@ class Sessions:
         self._settings, self._profiles = gateway.settings, profiles
         self._activations, self._fleet, self._changed = gateway.activations, gateway.fleet, gateway.changed
         self._clock, self._pid = gateway.runtime.wall_clock, gateway.runtime.pid
-        self.scopes = gateway.scopes
+        self.scopes, self._whole_lists = gateway.scopes, gateway.whole_lists
         self._local = local_caller(gateway.settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = RecentOfEach[str, tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
@@ -191,6 +191,8 @@ class Sessions:
             kept = await self._activations.resolve(caller.principal, _kept_id(caller, session_id))
         find = self._sessionless_of if is_modern(context) else self._session_of
         session = find(context, caller, session_id, kept)
+        if self._settings.toolcrib.gate.pass_through_tokens:
+            await self._whole_lists.settle(session)
         session.history.active, session.history.scope = self._clock(), session.skills
         return session
 

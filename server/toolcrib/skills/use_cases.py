@@ -44,6 +44,7 @@ from toolcrib.skills.index import LEARNED_KEPT
 from toolcrib.skills.penalties import NO_PENALTIES, ReportedOutcomes
 from toolcrib.skills.relevance import CANDIDATES, frame_tags, select_skills, with_frame_matches
 from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.sources.roots import CORE_PACK
 from toolcrib.skills.sources.scanning import LIMITS_MET
 from toolcrib.skills.visible import Resolved, VisibleSkills
 
@@ -292,6 +293,14 @@ class SkillUseCases:
 
             cleaner = self._cleaners[masker.permissions.key] = Cleaner(masker, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
+
+    def has_own(self, session: Session) -> bool:
+        """Return whether a session's caller has skills besides the core pack, which only says how to use toolcrib.
+
+        May block.
+        """
+        core = f"pack/{CORE_PACK}"
+        return any(skill.source != core for skill in self._catalog.visible(session.caller).skills)
 
     # -- search ----------------------------------------------------------------------------------
 

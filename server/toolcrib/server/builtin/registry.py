@@ -9,7 +9,7 @@ from toolcrib.base.model import REPORT_OUTCOME, JsonObject
 from toolcrib.config.settings import has_scoped_tools
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
-from toolcrib.policy.sessions import Session, SkillScopes
+from toolcrib.policy.sessions import Session, SkillScopes, WholeList
 from toolcrib.server.builtin.skills import (
     ActivateSkills,
     DeactivateSkills,
@@ -35,6 +35,9 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
 )
 """All built-in tools, in listing order; a new one needs its own file and a line here."""
 
+_FINDING = frozenset(tool.name for tool in (SearchTools, CallTool, CallReadOnly))
+_OF_SKILLS = frozenset(tool.name for tool in BUILTINS if tool.name.startswith("skill_"))
+
 HANDLE = "handle"
 """The parameter that identifies a scope of skills where no session does."""
 
@@ -51,7 +54,7 @@ class Builtins:
     """The built-in tools of one configuration, by name.
 
     A definition depends on the servers that its caller may use, whether the session has pages to read, and whether its
-    skills have a handle.
+    skills have a handle. A session that is listed all tools is not shown those for finding and calling them.
     """
 
     def __init__(self, generation: Generation, scopes: SkillScopes) -> None:
@@ -63,20 +66,21 @@ class Builtins:
             self._take_handles |= _OPENING
         if section.skills.outcomes:
             self._take_handles |= _REPORTING
-        self._shown: dict[tuple[tuple[str, ...], bool, bool], list[JsonObject]] = {}
+        self._shown: dict[tuple[object, ...], list[JsonObject]] = {}
         self._gate, self._indexer = generation.tools.gate, generation.tools.indexer
 
     def shown_to(self, session: Session) -> list[JsonObject]:
         """Return the definitions of these tools for the session's caller, in order; the same list while they are."""
-        depends_on = (self._gate.servers(session), session.reads_more, bool(session.skills.handle))
+        hidden = _unneeded(session.whole_list)
+        depends_on = (self._gate.servers(session), session.reads_more, bool(session.skills.handle), hidden)
         # Each list asks twice, and is compared with the one before: the same object is compared at once.
         known = self._shown.get(depends_on)
         if known is None:
-            known = self._shown[depends_on] = self._definitions(session)
+            known = self._shown[depends_on] = self._definitions(session, hidden)
         return known
 
-    def _definitions(self, session: Session) -> list[JsonObject]:
-        shown = {name: tool.shown_to(session) for name, tool in self.tools.items()}
+    def _definitions(self, session: Session, hidden: frozenset[str]) -> list[JsonObject]:
+        shown = {name: tool.shown_to(session) for name, tool in self.tools.items() if name not in hidden}
         return [
             {"name": name, **(_with_handle(definition) if self._takes_handle(session, name) else definition)}
             for name, definition in shown.items()
@@ -121,6 +125,13 @@ class Builtins:
             raise BadRequest(f"'{HANDLE}' must be a text.")
         self._scopes.resume(session, handle)
         return {key: value for key, value in arguments.items() if key != HANDLE}
+
+
+def _unneeded(whole: WholeList | None) -> frozenset[str]:
+    """Return the tools that a session is not shown, though they answer it: it needs no search for what is listed."""
+    if whole is None:
+        return frozenset()
+    return _FINDING if whole.shows_skills else _FINDING | _OF_SKILLS
 
 
 def _validated(model: type[Arguments], arguments: JsonObject) -> Arguments:
