@@ -4,12 +4,15 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.command_line import Run
 from config.client_files import CLIENT_TEXTS, ClientText
+from fakes.menu import FakeServer
 from toolcrib.clients.known import Client, UserEnvironment, client_named, client_table
 from toolcrib.clients.reading import read_file
 
@@ -120,6 +123,7 @@ def test_a_config_that_serve_does_not_find_by_itself_is_named(run: Run, user: Us
     assert entry["args"] == ["serve", "--config", str(config)]
 
 
+GIT = {"command": "uvx", "args": ["mcp-server-git"]}
 CURSOR = """{
   // mine
   "mcpServers": {
@@ -131,26 +135,108 @@ CURSOR = """{
 
 
 @pytest.fixture
-def cursor(user: UserEnvironment) -> Path:
+def cursor(user: UserEnvironment, tmp_path: Path) -> Path:
+    """Return a file with a server that toolcrib has too, and that works."""
+    git = FakeServer(tmp_path, "git", tools=["git_log"]).entry()
     file = user.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
-    file.write_text(CURSOR)
+    file.write_text(CURSOR.replace(json.dumps(GIT), json.dumps(git)))
+    _config(user).write_text(json.dumps({"mcpServers": {"git": git}}))
     return file
 
 
+def _config(user: UserEnvironment) -> Path:
+    return user.home / ".config" / "toolcrib" / "toolcrib.json"
+
+
 def test_servers_behind_toolcrib_leave_the_clients_list_and_come_back(run: Run, cursor: Path):
+    before = cursor.read_text()
     code, out, _err = run("connect", "cursor", "--replace", "--yes")
     assert code == 0
     assert "  -  mcpServers.git\n" in out
+    assert "mcpServers.other stays: toolcrib's config does not have it; `toolcrib init` adds it\n" in out
     text = cursor.read_text()
     assert "// mine" in text
     assert '"git"' not in text
     assert '"other": {"command": "other"}' in text
     assert run("disconnect", "cursor", "--yes")[0] == 0
-    assert cursor.read_text() == CURSOR
+    assert cursor.read_text() == before
 
 
-def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_back(run: Run, cursor: Path):
+def _servers(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda git: {"mcpServers": {"git": {**git, **changes}}}
+
+
+WHY_NOT_SERVED = {
+    "switched off": (_servers(disabled=True), "is disabled"),
+    "a variable of this shell": (_servers(env={"T": "${GITHUB_TOKEN}"}), "the variable GITHUB_TOKEN is not set"),
+    "policy": (lambda git: {**_servers()(git), "toolcrib": {"policy": {"deny": ["git.*"]}}}, "denies all its tools"),
+    "a config with a mistake": (
+        lambda git: {**_servers()(git), "toolcrib": {"gat": {}}},
+        "cannot be used: toolcrib.gat",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "reason"), WHY_NOT_SERVED.values(), ids=WHY_NOT_SERVED)
+def test_a_server_that_toolcrib_would_not_serve_stays_in_the_client_and_is_named(
+    config: Callable[[dict[str, Any]], dict[str, Any]], reason: str, run: Run, cursor: Path, user: UserEnvironment
+):
+    git = _parsed(cursor)["git"]
+    document = config(git)
+    _config(user).write_text(json.dumps(document))
+    if "env" in document["mcpServers"]["git"]:
+        env = {"T": "${env:GITHUB_TOKEN}"}
+        cursor.write_text(json.dumps({"mcpServers": {"git": {**git, "env": env}}}))
+    code, out, err = run("connect", "cursor", "--replace", "--yes")
+    assert code == 0, err
+    assert reason in next(line for line in out.splitlines() if line.startswith("mcpServers.git stays: "))
+    assert {"git", "toolcrib"} <= {server.name for server in read_file(cursor, client_named("cursor"), user).servers}
+
+
+def test_a_server_that_does_not_start_or_wants_a_login_stays_in_the_client(
+    run: Run, cursor: Path, user: UserEnvironment
+):
+    servers = {"gone": {"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]}}
+    cursor.write_text(json.dumps({"mcpServers": servers}))
+    _config(user).write_text(json.dumps({"mcpServers": servers}))
+    code, out, _err = run("connect", "cursor", "--replace", "--yes", "--json")
+    told = json.loads(out)
+    assert (code, told["removed"], told["written"]) == (0, [], True)
+    [staying] = told["staying"]
+    assert staying["server"] == "mcpServers.gone"
+    assert "toolcrib cannot start it" in staying["reason"]
+    assert json.loads(cursor.read_text())["mcpServers"]["gone"] == servers["gone"]
+
+
+def test_another_account_stays_in_the_client(run: Run, cursor: Path, user: UserEnvironment):
+    git = FakeServer(user.home, "accounts", tools=["a"]).entry()
+    document = {"mcpServers": {"git": {**git, "env": {"TOKEN": "${T}"}}}, "toolcrib": {"env_file": "e"}}
+    _config(user).write_text(json.dumps(document))
+    _config(user).with_name("e").write_text("T=canary-one\n")
+    entries = {name: {**git, "env": {"TOKEN": f"canary-{name}"}} for name in ("one", "two")}
+    cursor.write_text(json.dumps({"mcpServers": entries}))
+    code, out, err = run("connect", "cursor", "--replace", "--yes")
+    assert code == 0
+    assert "canary" not in out + err
+    assert "mcpServers.two stays: toolcrib's config does not have it" in out
+    assert list(json.loads(cursor.read_text())["mcpServers"]) == ["two", "toolcrib"]
+
+
+def test_what_a_person_has_added_to_our_entry_is_kept(run: Run, cursor: Path):
+    env = {"GH_TOKEN": "canary-env"}
+    ours = {"command": "toolcrib", "args": ["serve"], "env": env, "disabled": True}
+    cursor.write_text(json.dumps({"mcpServers": {"toolcrib": ours}}))
+    assert run("connect", "cursor", "--yes")[0] == 0
+    entry = {"env": env, "command": PROGRAM, "args": ["serve"]}
+    assert json.loads(cursor.read_text())["mcpServers"]["toolcrib"] == entry
+    assert "already connected" in run("connect", "cursor")[1]
+
+
+def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_back(
+    run: Run, cursor: Path, user: UserEnvironment
+):
+    git = json.loads(_config(user).read_text())["mcpServers"]["git"]
     run("connect", "cursor", "--replace", "--yes")
     cursor.write_text(cursor.read_text().replace('"other": {"command": "other"}', '"new": {"command": "new"}'))
     code, out, _err = run("disconnect", "cursor", "--yes")
@@ -158,16 +244,42 @@ def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_bac
     text = cursor.read_text()
     assert "// mine" in text
     servers = json.loads(text.replace("// mine", ""))["mcpServers"]
-    assert servers == {"new": {"command": "new"}, "git": {"command": "uvx", "args": ["mcp-server-git"]}}
+    assert servers == {"new": {"command": "new"}, "git": git}
 
 
 def test_connecting_twice_still_gives_back_what_there_was_before_the_first_time(
     run: Run, cursor: Path, user: UserEnvironment
 ):
+    before = cursor.read_text()
     run("connect", "cursor", "--yes")
     run("connect", "cursor", "--replace", "--yes")
     run("disconnect", "cursor", "--yes")
-    assert cursor.read_text() == CURSOR
+    assert cursor.read_text() == before
+
+
+def test_connecting_again_after_another_change_still_gives_back_what_was_replaced(run: Run, cursor: Path):
+    before = _parsed(cursor)
+    run("connect", "cursor", "--replace", "--yes")
+    cursor.write_text(cursor.read_text().replace('"other": {"command": "other"}', '"new": {"command": "new"}'))
+    cursor.write_text(cursor.read_text().replace(PROGRAM, "/old/toolcrib"))
+    assert run("connect", "cursor", "--yes")[0] == 0
+    assert PROGRAM in cursor.read_text()
+    code, out, _err = run("disconnect", "cursor", "--yes")
+    assert (code, "it has changed since" in out) == (0, True)
+    assert _parsed(cursor) == {"git": before["git"], "new": {"command": "new"}}
+
+
+def test_who_has_taken_us_out_by_hand_begins_anew(run: Run, cursor: Path):
+    run("connect", "cursor", "--replace", "--yes")
+    cursor.write_text('{"mcpServers": {"mine": {"command": "mine"}}}')
+    before = cursor.read_text()
+    run("connect", "cursor", "--yes")
+    run("disconnect", "cursor", "--yes")
+    assert cursor.read_text() == before
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    return json.loads("".join(line.partition("//")[0] for line in file.read_text().splitlines()))["mcpServers"]
 
 
 def test_an_entry_that_a_person_wrote_is_given_back(run: Run, cursor: Path):
@@ -189,10 +301,11 @@ def test_an_entry_without_a_record_is_taken_out_all_the_same(run: Run, cursor: P
 
 
 def test_a_copy_with_the_time_in_its_name_is_kept_for_its_owner_alone(run: Run, cursor: Path, tmp_path: Path):
+    before = cursor.read_text()
     _code, out, _err = run("connect", "cursor", "--yes")
     [copy] = (tmp_path / "data" / "toolcrib" / "connections").glob("cursor-*-mcp.json")
     assert str(copy) in out
-    assert copy.read_text() == CURSOR
+    assert copy.read_text() == before
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 

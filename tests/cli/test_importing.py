@@ -196,10 +196,10 @@ def test_a_second_time_adds_what_is_new_and_keeps_what_is_there(run: Run, home: 
 
 
 INLINED = """{"mcp": {
-  "cookie": {"type": "remote", "url": "https://h/mcp", "headers": {"Cookie": "session=canary-cookie"}},
+  "cookie": {"type": "remote", "url": "http://127.0.0.1:1/mcp", "headers": {"Cookie": "session=canary-cookie"}},
   "plain": {"type": "local", "command": ["plain"], "environment": {"SEED": "{file:~/seed}"}},
   "word": {"type": "local", "command": ["word", "{file:~/seed}"]},
-  "place": {"type": "remote", "url": "https://h/{file:~/seed}"}
+  "place": {"type": "remote", "url": "http://127.0.0.1:1/{file:~/seed}"}
 }}"""
 
 
@@ -226,8 +226,10 @@ def test_a_server_is_known_again_however_its_secrets_were_written(
     assert "canary" not in out + err
     assert "already has all of them" in run("init", "--yes", *how)[1]
     assert written.read_text() == text
-    assert run("connect", "opencode", "--replace", "--yes")[0] == 0
-    assert list(json.loads(opencode.read_text())["mcp"]) == ["toolcrib"]
+    out = run("connect", "opencode", "--replace", "--yes")[1]
+    assert [out.count(f"mcp.{name} stays: toolcrib ") for name in json.loads(INLINED)["mcp"]] == [1] * 4
+    assert "does not have it" not in out
+    assert "canary" not in out
 
 
 def test_one_client_alone_is_asked_for_by_name_and_a_slip_is_told(run: Run, home: Path):

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.base.errors import ToolcribError
+from toolcrib.base.errors import ConfigError, ToolcribError
+from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.cli.importing import client_named, target_file, user_environment
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, confirmed, print_answer, print_text
+from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
-    from toolcrib.clients.connecting import ConnectionPlan
+    from collections.abc import Mapping, Sequence
+
+    from toolcrib.cli.in_process import Tried
+    from toolcrib.clients.connecting import Behind, ConnectionPlan
     from toolcrib.clients.known import Client, UserEnvironment
+
+WITHIN_S = 10.0
+"""How long a server may take before it is said not to be served."""
 
 ClientArgument = Annotated[
     str, typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` lists those it finds.")
@@ -26,7 +35,7 @@ ClientArgument = Annotated[
 def connect(
     client: ClientArgument,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Remove the servers behind toolcrib from the client's own list.")
+        bool, typer.Option("--replace", help="Remove the servers that toolcrib serves from the client's own list.")
     ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="The same as `toolcrib disconnect`.")] = False,
     yes: YesOption = False,
@@ -35,7 +44,6 @@ def connect(
 ) -> None:
     """Add toolcrib to a client. Shows the change, asks, and backs up the file."""
     from toolcrib.clients import connecting
-    from toolcrib.clients.importing import existing_document
 
     known, user = client_named(client), user_environment()
     if undo:
@@ -44,20 +52,24 @@ def connect(
     target = target_file(config, user)
     command = [toolcrib_program(), "serve", *_config_words(config, target)]
     # Planned before anything is asked, so that a file that cannot be edited fails first.
-    plan = connecting.plan_connection(known, command, user, existing_document(target), replace=replace)
+    plan = connecting.plan_connection(known, command, user, _behind(target, user, quiet=as_json) if replace else None)
     file = plan.original.path
     if not target.exists():
         print_text(f"There is no config yet, so it will serve no server; `toolcrib init` makes {target}.", error=True)
-    if plan.is_there and not plan.removed:
-        _report(file, f"{known.title} is already connected.", written=False, as_json=as_json)
-        return
+    about: JsonObject = {
+        "removed": [".".join(each.place) for each in plan.removed],
+        "staying": [{"server": ".".join(each.place), "reason": each.reason} for each in plan.staying],
+    }
     if not as_json:
         _show(plan)
+    if plan.is_there and not plan.removed:
+        _report(file, f"{known.title} is already connected.", written=False, as_json=as_json, **about)
+        return
     _require_consent(file, yes=yes, as_json=as_json)
     record = connecting.connect(plan, user)
     copy = f" The previous file is kept as {record.backup}." if record.backup else ""
     text = f"{known.title} starts toolcrib from now on; restart the client.{copy}"
-    _report(file, text, written=True, as_json=as_json)
+    _report(file, text, written=True, as_json=as_json, **about)
 
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
@@ -85,7 +97,64 @@ def _config_words(config: Path | None, target: Path) -> list[str]:
     return [] if by_itself else ["--config", str(target)]
 
 
+def _behind(target: Path, user: "UserEnvironment", *, quiet: bool) -> "Behind":
+    """Return the servers of toolcrib's config, and what tells which of them it serves when the client starts it."""
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.clients.connecting import Behind
+    from toolcrib.clients.importing import EntryCheck, existing_document
+    from toolcrib.config.launching import passed_on
+    from toolcrib.config.loading import env_references
+
+    # A client passes little of its environment on, and one with a window has nothing of this shell's.
+    document, keyring = existing_document(target), SystemKeyring().get
+    references = env_references(document, target, user.environ, keyring)
+    return Behind(
+        as_object(document.get("mcpServers")),
+        EntryCheck(user.environ, references),
+        lambda keys, variables: _unserved(keys, {**passed_on(user.environ), **variables}, target, quiet=quiet),
+    )
+
+
+def _unserved(keys: "Sequence[str]", environ: "Mapping[str, str]", target: Path, *, quiet: bool) -> dict[str, str]:
+    """Start servers as toolcrib does in this environment, and return why it would not serve some of them."""
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.cli.in_process import try_servers
+    from toolcrib.config.findings import join
+    from toolcrib.config.loading import load
+
+    if not keys:
+        return {}
+    try:
+        settings = load(target, environ, Path.cwd(), SystemKeyring().get)
+    except ConfigError as error:
+        return dict.fromkeys(keys, f"toolcrib's config cannot be used: {error.problems[0]}")
+    why: dict[str, str] = {}
+    for problem in settings.skipped:
+        for key in keys:
+            if problem.path == join("mcpServers", key):
+                hint = f" ({problem.hint})" if problem.hint else ""
+                why[key] = f"toolcrib leaves it out when a client starts it: {problem.reason}{hint}"
+    served = [key for key in keys if key in settings.servers]
+    tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet), served, command="connect") if served else {}
+    return why | {key: reason for key, result in tried.items() if (reason := _failure(key, result))}
+
+
+def _failure(key: str, tried: "Tried") -> str:
+    """Return why a server that was started once is not served; empty where it is."""
+    if tried.needs_login:
+        return f"toolcrib is not logged in to it: run `toolcrib login {key}`"
+    if tried.failed:
+        return f"toolcrib cannot start it: {tried.failed}"
+    if tried.seconds is None:
+        return f"it has not answered toolcrib within {WITHIN_S:.0f} s"
+    return "toolcrib.policy denies all its tools" if tried.denied else ""
+
+
 def _show(plan: "ConnectionPlan") -> None:
+    for each in plan.staying:
+        print_text(f"{'.'.join(each.place)} stays: {each.reason}")
+    if plan.is_there and not plan.removed:
+        return
     file = plan.original.path
     for words in plan.commands:
         print_text(f"run   {shlex.join(words)}")
@@ -95,6 +164,8 @@ def _show(plan: "ConnectionPlan") -> None:
         print_text(f"{file}{'' if plan.original.content is not None else ' (new)'}:")
     for each in plan.removed:
         print_text(f"  -  {'.'.join(each.place)}")
+    if plan.previous is not None and not plan.is_there:
+        print_text(f"  -  {'.'.join(plan.place)}, as it is now")
     print_text(f"  +  {'.'.join(plan.place)} = {json.dumps(plan.entry, ensure_ascii=False)}")
 
 
@@ -124,5 +195,5 @@ def _require_consent(file: Path, *, yes: bool, as_json: bool) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _report(file: Path, text: str, *, written: bool, as_json: bool) -> None:
-    print_answer({"file": str(file), "written": written, "message": text}, text, as_json=as_json)
+def _report(file: Path, text: str, *, written: bool, as_json: bool, **about: object) -> None:
+    print_answer({"file": str(file), "written": written, "message": text, **about}, text, as_json=as_json)

@@ -5,7 +5,7 @@ Slow modules are imported when a command runs, so that the other commands do not
 
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -51,7 +51,7 @@ class Tried:
     """The result of starting a server once; ``seconds`` is None if it did not answer in time.
 
     ``failed`` is why it is down, empty where it is not; ``needs_login``: for want of that. ``era`` is the kind of
-    protocol that it speaks.
+    protocol that it speaks. ``denied``: the policy denies all its tools to the person at this machine.
     """
 
     tools: int
@@ -59,10 +59,13 @@ class Tried:
     era: str
     failed: str
     needs_login: bool = False
+    denied: bool = False
 
 
-def try_servers(settings: "Settings", within_s: float, line: WaitingLine, *, command: str) -> dict[str, Tried]:
-    """Start all servers of a config in parallel, list their tools, and return the result for each.
+def try_servers(
+    settings: "Settings", within_s: float, line: WaitingLine, keys: Collection[str] | None = None, *, command: str
+) -> dict[str, Tried]:
+    """Start all servers of a config, or those of ``keys``, in parallel, list their tools, and return each result.
 
     Raises:
         ToolcribError: a toolcrib has started this process, or the index cannot be used.
@@ -74,14 +77,18 @@ def try_servers(settings: "Settings", within_s: float, line: WaitingLine, *, com
 
     # A server that runs this would be started by it again, and so on.
     refuse_nested(os.environ)
+    if keys is not None:
+        settings = replace(settings, servers={key: settings.servers[key] for key in keys})
     # A server that waits for its turn would be called slow.
     at_once = settings.toolcrib.limits.model_copy(update={"parallel_starts": max(1, len(settings.servers))})
     settings = replace(settings, toolcrib=settings.toolcrib.model_copy(update={"limits": at_once}))
     with line.below_the_log():
-        return anyio.run(_try, _quiet(settings), within_s, line, command)
+        return anyio.run(_try, _quiet(settings), within_s, line, keys, command)
 
 
-async def _try(settings: "Settings", within_s: float, line: WaitingLine, command: str) -> dict[str, Tried]:
+async def _try(
+    settings: "Settings", within_s: float, line: WaitingLine, keys: Collection[str] | None, command: str
+) -> dict[str, Tried]:
     import anyio
 
     from toolcrib.downstream.fleet import failed
@@ -91,7 +98,7 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine, command
     took: dict[str, float] = {}
     tried: dict[str, Tried] = {}
     async with (
-        open_gateway(settings, Runtime(command=command), skills=False) as gateway,
+        open_gateway(settings, Runtime(command=command), skills=False, list_only=keys) as gateway,
         anyio.create_task_group() as tasks,
     ):
         fleet = gateway.fleet
@@ -103,10 +110,15 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine, command
             # Those that were listed between two looks, and the last one.
             took = dict.fromkeys(settings.servers, anyio.current_time() - began) | took
         failures = failed(fleet.statuses())
-        counted = [tool.server for tool in gateway.tools.indexer.current().tools]
+        catalog = gateway.tools.indexer.current()
+        counted = [tool.server for tool in catalog.tools]
+        allowed = {tool.server for tool in gateway.tools.gate.allowed(_session(settings), catalog).tools}
+        closed = gateway.generation.offline.indexer.closed
         for key in settings.servers:
             failed_why, needs_login = failures.get(key, ""), fleet.snapshot().needs_login(key)
-            tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failed_why, needs_login)
+            denied = key in closed or (key in counted and key not in allowed)
+            era = fleet[key].era or ""
+            tried[key] = Tried(counted.count(key), took.get(key), era, failed_why, needs_login, denied)
         tasks.cancel_scope.cancel()
     return tried
 

@@ -9,7 +9,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +20,13 @@ from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.clients.entries import IS_TOOLCRIB
-from toolcrib.clients.importing import all_inlined, identity
+from toolcrib.clients.importing import EntryCheck, all_inlined, identity
 from toolcrib.clients.known import Client, EntryShape, OwnCommand, UserEnvironment
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, RemoveMember, SetMember, apply_changes
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, Original, read_original, replace_file
+from toolcrib.config.launching import starts_toolcrib
 from toolcrib.config.paths import CONNECTIONS, user_data_root
 
 ENTRY = "toolcrib"
@@ -45,11 +46,33 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class Staying:
+    """A server that is left in a client's file, and why: toolcrib would not serve it in the client's stead."""
+
+    place: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The servers of toolcrib's own config: their entries, and what their variables stand for.
+
+    ``unserved`` says of servers, by key, why toolcrib would not serve them when the client starts it with these
+    variables; it says nothing of those that it would. It may start them to find out.
+    """
+
+    entries: JsonObject
+    check: EntryCheck
+    unserved: Callable[[Sequence[str], Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionPlan:
     """How connecting a client changes its file: ``original``, our ``entry`` at ``place``, and the servers to remove.
 
-    ``previous`` is the value at ``place`` now, None if there is none. ``commands`` are the client's own that make
-    the change; none where it has none, is not installed, or more than our entry changes.
+    ``previous`` is the value at ``place`` now, None if there is none. ``staying`` are the servers that are not removed
+    though that was wanted. ``commands`` are the client's own that make the change; none where it has none, is not
+    installed, or more than our entry changes.
     """
 
     client: Client
@@ -58,6 +81,7 @@ class ConnectionPlan:
     entry: JsonObject
     previous: Any
     removed: tuple[Removed, ...]
+    staying: tuple[Staying, ...]
     commands: tuple[Sequence[str], ...]
 
     @property
@@ -67,11 +91,11 @@ class ConnectionPlan:
 
 
 def plan_connection(
-    client: Client, command: Sequence[str], user: UserEnvironment, behind: JsonObject, *, replace: bool
+    client: Client, command: Sequence[str], user: UserEnvironment, behind: Behind | None = None
 ) -> ConnectionPlan:
     """Return what has to be changed for ``client`` to start toolcrib with ``command``.
 
-    ``behind`` is toolcrib's own config. With ``replace``, the client's servers that it has too are taken out.
+    Those of the client's servers that are ``behind`` toolcrib, and that it serves, are taken out; None: none of them.
 
     Raises:
         ToolcribError: the file of the client cannot be read.
@@ -82,17 +106,23 @@ def plan_connection(
     document = parse_document(original)
     place = _place(client, document)
     removed: list[Removed] = []
-    if replace:
+    staying: list[Staying] = []
+    if behind is not None:
         found = servers_in(document, FoundFile(client, original.path), user, in_project=False)
-        removed = [Removed(each.place, value_at(document, each.place)) for each in _behind(found, behind)]
-    entry, previous = toolcrib_entry(client, command), value_at(document, place)
+        for server, reason in _replaceable(found, behind):
+            if reason:
+                staying.append(Staying(server.place, reason))
+            else:
+                removed.append(Removed(server.place, value_at(document, server.place)))
+    previous = value_at(document, place)
+    entry = _with_additions(toolcrib_entry(client, command), previous)
     commands: list[Sequence[str]] = []
     own = None if removed else _own_command(client, user)
     if own:
         # Clients refuse to add a name that they have.
         commands += [] if previous is None else [_filled(own.remove)]
         commands.append(_filled(own.add, json.dumps(entry, ensure_ascii=False), command))
-    return ConnectionPlan(client, original, place, entry, previous, tuple(removed), tuple(commands))
+    return ConnectionPlan(client, original, place, entry, previous, tuple(removed), tuple(staying), tuple(commands))
 
 
 def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
@@ -106,12 +136,12 @@ def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
     changes = [*(RemoveMember(each.place) for each in plan.removed), SetMember(plan.place, plan.entry)]
     changed = None if plan.commands else apply_edits(plan.original, changes)
     with _changing(file):
-        before = records.load(name)
-        # Connected twice: disconnecting restores the state before the first time.
-        if before is not None and digest(plan.original.content or b"") != before.after:
-            before = None
+        # Connected twice: disconnecting restores the state before the first time. Who has taken our entry out by hand
+        # begins anew.
+        before = records.load(name) if plan.previous is not None else None
+        is_as_left = before is None or digest(plan.original.content or b"") == before.after
         # The copy is made, and the record saved, around the change: a crash between them leaves the person a copy.
-        backup = before.backup if before else records.back_up(name, file, time.time())
+        backup = before.backup if before and is_as_left else records.back_up(name, file, time.time())
         for words in plan.commands:
             _run_client(words, user.environ)
         if changed is not None:
@@ -121,7 +151,8 @@ def connect(plan: ConnectionPlan, user: UserEnvironment) -> "Record":
             client=name,
             file=str(file),
             place=plan.place,
-            after=digest(after.content or b""),
+            # A file with changes of others is never restored byte for byte: they would be lost.
+            after=digest(after.content or b"") if is_as_left else "",
             backup=backup,
             previous=before.previous if before else plan.previous,
             removed=(*(before.removed if before else ()), *plan.removed),
@@ -405,23 +436,46 @@ def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
     return (*place, ENTRY)
 
 
-def _behind(found: Sequence[FoundServer], behind: JsonObject) -> Iterator[FoundServer]:
-    """Yield those of a client's servers that toolcrib's config has too."""
-    inlined = all_inlined(found)
-    # By identity, not by name: the import may have renamed a server.
-    own = [identity(as_object(entry), inlined) for entry in as_object(behind.get("mcpServers")).values()]
+def _with_additions(entry: JsonObject, previous: Any) -> JsonObject:
+    """Return our entry with what a person has added to the one that is there, such as variables, if it is ours."""
+    before = as_object(previous)
+    words = [before.get("command") or before.get("cmd"), *as_list(before.get("args"))]
+    flat = [str(word) for each in words for word in (as_list(each) or [each])]
+    added = {key: value for key, value in before.items() if key not in ("disabled", "enabled")}
+    return {**added, **entry} if starts_toolcrib(flat[0], flat[1:]) else entry
+
+
+def _replaceable(found: Sequence[FoundServer], behind: Behind) -> Iterator[tuple[FoundServer, str]]:
+    """Yield a client's servers, each with why toolcrib cannot take its place; empty where it can."""
+    inlined, check = all_inlined(found), behind.check
+    # By identity, not by name: the import may have renamed a server. By what its variables stand for: an entry that
+    # fits any account would take away one that toolcrib does not have.
+    own = {key: identity(check.filled(as_object(entry)), inlined) for key, entry in behind.entries.items()}
+    matches: list[tuple[FoundServer, list[str]]] = []
     for server in found:
-        same = identity(server.read.entry, inlined)
-        if not server.read.lost and server.name != ENTRY and any(each.fits(same) for each in own):
-            yield server
+        if server.read.lost != IS_TOOLCRIB:
+            same = identity(check.filled(server.read.entry), inlined)
+            keys = [] if server.read.lost else [key for key, each in own.items() if each.fits(same)]
+            matches.append((server, keys))
+    ours = (as_object(server.read.entry.get("env")) for server in found if server.read.lost == IS_TOOLCRIB)
+    variables = {name: str(value) for name, value in (next(ours, None) or {}).items()}
+    unserved = behind.unserved(list(dict.fromkeys(key for _, keys in matches for key in keys)), variables)
+    for server, keys in matches:
+        if server.read.lost:
+            yield server, f"it {server.read.lost}"
+        elif not keys:
+            yield server, "toolcrib's config does not have it; `toolcrib init` adds it"
+        else:
+            yield server, "" if any(key not in unserved for key in keys) else unserved[keys[0]]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One client that was connected: its file, where our entry stands and what it took the place of.
 
-    ``after`` is the digest of the file as we left it. ``backup`` is a copy of the file as it was before, None where
-    there was none; ``previous`` what stood at ``place`` before.
+    ``after`` is the digest of the file as we left it, empty where others had changed it before we did so again.
+    ``backup`` is a copy of the file as it was before, None where there was none; ``previous`` what stood at ``place``
+    before.
     """
 
     client: str

@@ -137,6 +137,12 @@ def safe_names(platform: str = sys.platform) -> tuple[str, ...]:
     return SAFE_WINDOWS if platform == "win32" else SAFE_POSIX
 
 
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what an MCP client at least passes on to the servers that it starts, such as to toolcrib."""
+    wanted = glob_matcher((*safe_names(), *NEEDED))
+    return {name: value for name, value in environ.items() if wanted(name)}
+
+
 class ChildEnvironments:
     """The environments of servers, out of that of toolcrib. Shell functions, whose values begin with ``()``, stay."""
 
