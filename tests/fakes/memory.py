@@ -100,7 +100,8 @@ class MemoryServer:
     ``start``, or a method. ``entry`` is its entry in ``mcpServers``. ``offers`` has what it lists besides tools, by the
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
-    in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages. ``instructions`` are for a model.
+    in ``given``, by URI or name, like ``answers``; ``others`` answer any other method. ``logs``: it tells log messages.
+    ``instructions`` are for a model.
     ``on_initialized``, where it is given, gets what each client with a session answers to ``asks_first``: asked at the
     handshake, and at each change of roots.
     """
@@ -114,6 +115,7 @@ class MemoryServer:
     offers: dict[str, list[Any]] = field(default_factory=dict)
     pages: dict[str, Callable[[JsonObject], JsonObject]] = field(default_factory=dict)
     given: dict[str, Answer] = field(default_factory=dict)
+    others: dict[str, Callable[[Call], Awaitable[JsonObject]]] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
     logs: bool = False
     instructions: str = ""
@@ -306,7 +308,9 @@ class _Talk:
                 meta = {f"{_META}subscriptionId": key}
                 await self._notify("subscriptions/acknowledged", {"_meta": meta, "notifications": wanted})
                 await anyio.sleep_forever()
-        return more | await self._offer(method, params)
+        other = self._server.others.get(method)
+        call = Call(params, self._reporter(params), self.ask, self._notify)
+        return more | (await other(call) if other else await self._offer(method, params))
 
     async def _offer(self, method: str, params: JsonObject) -> JsonObject:
         lists = {

@@ -262,7 +262,11 @@ def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
 def listed_definition(
     tool: Tool, definition: JsonObject, card: Card, section: ToolExamplesSection, skill: str | None = None
 ) -> JsonObject:
-    """Return the downstream's definition, unchanged except for its name, the examples block and the source."""
+    """Return the downstream's definition, unchanged except for its name, the examples block and the source.
+
+    A tool that requires tasks is listed as one that can run as a task: toolcrib waits for it, for clients without tasks
+    (ADR 70), some of which refuse by themselves to call what requires them.
+    """
     block = render(card.examples, include_descriptions=section.include_descriptions)
     shown = {
         **definition,
@@ -272,6 +276,8 @@ def listed_definition(
             SOURCE_META: source_of(tool, skill),
         },
     }
+    if shown.get("execution") == _REQUIRES_TASK:
+        shown["execution"] = {"taskSupport": "optional"}
     if block:
         shown["description"] = describe(definition.get("description", ""), block)
     return shown
@@ -284,6 +290,8 @@ def tokens_of(definition: JsonObject) -> int:
     """Return what a model reads of a definition, in estimated tokens: hosts show it these members."""
     return estimate_tokens(compact({key: definition[key] for key in _READ_BY_MODELS if key in definition}))
 
+
+_REQUIRES_TASK = {"taskSupport": "required"}
 
 NAME_MAX = 256
 """Maximum length of a downstream's tool name in characters."""

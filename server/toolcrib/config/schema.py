@@ -674,6 +674,14 @@ class LimitsSection(Section):
     """Calls that wait for an answer of a client without a session."""
     parked_calls_per_principal: Count = 16
     """The same for one principal."""
+    tasks: Count = 32
+    """Tasks of one session, running or kept. A call beyond it is waited for, or refused if it asks for a task."""
+    tasks_per_principal: Count = 128
+    """The same for all sessions of one caller."""
+    task_ttl_s: Seconds = 3600
+    """How long a task may run and its result is kept, together; a client may ask for less."""
+    task_poll_s: Seconds = 0.1
+    """Shortest pause between two looks at a task, whatever its server suggests."""
     skill_handles_s: Seconds = 3600
     """How long after its last use a handle of a scope of skills is valid, for clients without a session."""
     close_timeout_s: Seconds = 3

@@ -1,6 +1,7 @@
 """Downstream servers: their processes and addresses, protocol eras, and lifecycles."""
 
 PUBLIC = (
+    "calls",
     "connection",
     "fleet",
     "isolation",
@@ -8,8 +9,10 @@ PUBLIC = (
     "offers",
     "process",
     "programs",
+    "relays",
     "states",
     "suspended",
+    "tasks",
     "transport",
 )
 """The modules that other packages may import."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -27,6 +28,9 @@ from toolcrib.downstream.relays import Call, ProgressRelay, Relays, Send
 from toolcrib.downstream.states import Failure
 from toolcrib.downstream.suspended import SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
 from toolcrib.policy.requests import OWN_REQUEST, QUESTIONS
+
+if TYPE_CHECKING:
+    from toolcrib.downstream.tasks import ServerTask
 
 
 class Circuit:
@@ -155,7 +159,7 @@ async def _answers(questions: JsonObject, ask: Ask) -> JsonObject:
     async def ask_one(tasks: anyio.abc.TaskGroup, name: str) -> None:
         question = as_object(questions[name])
         try:
-            answers[name] = await _ask_by_method(question, ask)
+            answers[name] = await ask_by_method(question, ask)
         except MCPError as error:
             refusals.append(error)
             tasks.cancel_scope.cancel()
@@ -168,7 +172,13 @@ async def _answers(questions: JsonObject, ask: Ask) -> JsonObject:
     return answers
 
 
-async def _ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
+async def ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
+    """Return the answer to one question of a result.
+
+    Raises:
+        MCPError: nobody can be asked that; or as ``ask`` does.
+
+    """
     method = question.get("method")
     if method not in QUESTIONS:
         raise MCPError(types.METHOD_NOT_FOUND, f"it cannot be asked {method!r}.")
@@ -176,6 +186,24 @@ async def _ask_by_method(question: JsonObject, ask: Ask) -> JsonObject:
     if params.get("mode") == "url":  # 2026-07-28 has no name for it any more; the handshake era requires one
         params = {"elicitationId": new_handle(), **params}
     return await ask(str(method), params)
+
+
+SendForTask = Callable[..., Awaitable[JsonObject]]
+
+
+def _load_send_for_task() -> SendForTask:
+    # In a thread, since it reads files; for servers that make tasks alone, which are few.
+    from toolcrib.downstream.tasks import send_for_task  # noqa: PLC0415
+
+    return send_for_task
+
+
+class BecameTask(dict[str, Any]):
+    """Stands in the place of the result of a call that has become a task: that result is still to be waited for."""
+
+    def __init__(self, task: "ServerTask") -> None:
+        super().__init__()
+        self.task = task
 
 
 class Calls:
@@ -206,6 +234,7 @@ class Calls:
         # Calls beyond the limit wait here, within their own deadlines.
         self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
         self._suspendable = SuspendableWork(suspended_calls, tasks, settings.key)
+        self._send_for_task: SendForTask | None = None
         self.circuit = Circuit(settings.key, limits, time.monotonic)
         self.in_flight = 0
         self.last_use = -math.inf
@@ -215,6 +244,9 @@ class Calls:
 
         Progress restarts the deadline, and so does each answer to a question of the server. A request that surely did
         not reach it is sent again, once, on a new connection with the same tool.
+
+        A call that becomes a task is waited for, too, unless its caller takes tasks: then the result is a
+        :class:`BecameTask`.
 
         Raises:
             StartFailed: the server cannot be started; nothing ran.
@@ -229,19 +261,52 @@ class Calls:
         """
         request = call.request
         if request.lasting:
-            return await self._deliver(call)
+            return await self._end(call)
         identity = partial(same_request, self._settings.key, call.method, call.params)
         if self._suspendable.resumes(request):
             return await self._suspendable.resume(request, identity())
         if self._live_list.era == "modern" or not request.session.capabilities:
-            return await self._deliver(call)
+            return await self._end(call)
         # In its own task, which outlives the caller's request if the server asks something.
         suspended = SuspendedCall(request, identity)
         return await self._suspendable.begin(suspended, partial(self._run_suspended, replace(call, request=suspended)))
 
     async def _run_suspended(self, call: Call) -> JsonObject:
         with call:
-            return await self._deliver(call)
+            return await self._end(call)
+
+    async def _end(self, call: Call) -> JsonObject:
+        """Send the request, and wait for the end of the task that it becomes, if its caller takes none."""
+        result = await self._deliver(call)
+        if isinstance(result, BecameTask) and not call.request.takes_task:
+            with anyio.move_on_after(self._limits.call_max_s):
+                return await self.finish(result.task, call)
+            raise CallTimeout(
+                self._settings.key,
+                f"A task of the server {self._settings.key!r} did not end within {self._limits.call_max_s:g} s "
+                "(limits.call_max_s), and was cancelled. It may have done part of its work: check before you repeat "
+                "the call.",
+            )
+        return result
+
+    async def finish(self, task: "ServerTask", call: Call) -> JsonObject:
+        """Wait for the end of a task, on account of an open call; return the raw result. Leaving early cancels it.
+
+        Raises:
+            CallTimeout, ConnectionLost, DownstreamError, Unavailable, LoginNeeded: as for :meth:`run`.
+
+        """
+        # Counted all the time, also between two looks: its server is not idle.
+        self.in_flight += 1
+        try:
+            result = await task.end(call)
+            is_error = bool(result.get("isError"))
+            return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
+        except (ConnectionLost, Challenged, DownstreamError) as error:
+            raise await self._told(task.connection, error) from None
+        finally:
+            self.in_flight -= 1
+            self.last_use = time.monotonic()
 
     async def deliver(self, method: str, send: Send) -> JsonObject:
         """Send a request of no caller, and resend it if it certainly did not reach the server.
@@ -284,12 +349,8 @@ class Calls:
                 # In a thread: it may be long. What is no error is passed on as it is.
                 is_error = bool(result.get("isError"))
                 return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
-        except ConnectionLost as error:
-            raise await self._lost(connection, str(error)) from None
-        except Challenged as challenged:
-            raise self._challenged(challenged) from None
-        except DownstreamError as error:
-            raise DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data)) from None
+        except (ConnectionLost, Challenged, DownstreamError) as error:
+            raise await self._told(connection, error) from None
         finally:
             self.in_flight -= 1
             self.last_use = time.monotonic()
@@ -299,6 +360,14 @@ class Calls:
             f"The server {self._settings.key!r} did not answer {call.target!r} within {waited_s:g} s. "
             "The call may have run: check before you repeat it.",
         )
+
+    async def _told(self, connection: Connection, error: ConnectionLost | Challenged | DownstreamError) -> Exception:
+        """Return the error that a caller gets for one of a connection."""
+        if isinstance(error, ConnectionLost):
+            return await self._lost(connection, str(error))
+        if isinstance(error, Challenged):
+            return self._challenged(error)
+        return DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data))
 
     async def _rounds(self, connection: Connection, call: Call) -> JsonObject:
         """Send the request, unless the server would misinterpret it.
@@ -319,13 +388,22 @@ class Calls:
         if request.log_level is not None:
             with suppress(MCPError):  # without its messages, then
                 await connection.want_log(request.log_level)
-        send = partial(connection.request, call.method, on_progress=relay, call=call)
+        send = await self._sending(connection, call, relay)
         result = await send(call.params)
         if request.lasting and asks_for_input(result):
             result = await self._further_rounds(result, call, send)
         if relay:
             await relay.drain()
         return result
+
+    async def _sending(self, connection: Connection, call: Call, relay: ProgressRelay | None) -> SendAgain:
+        """Return what sends the request with some params; a call that may become a task is sent as one."""
+        send = partial(connection.request, call.method, on_progress=relay, call=call)
+        if not connection.makes_tasks or call.method != "tools/call":
+            return send
+        if self._send_for_task is None:
+            self._send_for_task = await anyio.to_thread.run_sync(_load_send_for_task)
+        return partial(self._send_for_task, connection, call, send, limits=self._limits)
 
     async def _further_rounds(
         self, result: JsonObject, call: Call, send: Callable[[JsonObject], Awaitable[JsonObject]]

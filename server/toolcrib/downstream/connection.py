@@ -19,7 +19,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
-from toolcrib.downstream.isolation import relayable
+from toolcrib.downstream.isolation import TASKS, relayable
 from toolcrib.downstream.relays import Call, Relays, current_call
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
@@ -47,7 +47,7 @@ from toolcrib.jsonrpc.sdk import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-from toolcrib.policy.requests import OWN_REQUEST, Progress, Request, is_at_least
+from toolcrib.policy.requests import OWN_REQUEST, Progress, is_at_least
 
 AnswerRequest = Callable[[str, JsonObject], Awaitable[JsonObject]]
 """Answers a request of the server; raises MCPError with the error to answer instead."""
@@ -281,6 +281,11 @@ CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
 _CLIENT_INFO: JsonObject = CLIENT_INFO.model_dump(by_alias=True, exclude_none=True)
 
 
+_CANCEL_S = 10.0
+"""How long a server may take to answer that a task is cancelled, which nobody waits for."""
+_RUN_AS_TASKS = ("optional", "required")
+
+
 class DiedOnProbe(Exception):
     """The server ended when it was probed for the modern era."""
 
@@ -307,7 +312,8 @@ class Connection:
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
     ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
     knows of that was last taken in. ``declared`` are the client capabilities declared to a server of the handshake era;
-    ``relays`` gets its requests and notifications.
+    ``relays`` gets its requests and notifications. ``makes_tasks``: a call of some tool may become a task;
+    ``task_tools`` has those that say so, each with its ``taskSupport`` (2025-11-25).
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
@@ -324,6 +330,8 @@ class Connection:
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self._held: dict[str, anyio.CancelScope] = {}
+        self.task_tools: dict[str, str] = {}
+        self.makes_tasks = False
         self.closed, self.retired = self._channel.ended, anyio.Event()
         self.changes_listed = -1  # no list has been taken in yet
 
@@ -363,6 +371,7 @@ class Connection:
         async for page in self.list_pages("tools/list", "tools", pages=pages):
             tools += page
         self._remember_param_headers(tools)
+        self._remember_tasks(tools)
         return tools
 
     async def list_pages(self, method: str, key: str, *, pages: int) -> AsyncGenerator[list[Any]]:
@@ -407,6 +416,8 @@ class Connection:
         options: CallOptions = {"request_id": request_id, "cancel_on_abandon": False}
         if on_progress is not None:
             options["on_progress"] = on_progress
+        if call is not None and not call.task_id:
+            call.progress_token = request_id
         try:
             return await self._request(method, params, options, call)
         except MCPError as error:
@@ -424,6 +435,16 @@ class Connection:
             if not self.closed.is_set():
                 self._tasks.start_soon(self._cancel, request_id)
             raise
+
+    def cancel_task(self, task_id: str, call: Call) -> None:
+        """Have a task of the server cancelled, in the background, if the server can do that and is still there."""
+        declared = capabilities_of(self.session).tasks
+        if not self.is_over and (self.era == "modern" or (declared and declared.cancel is not None)):
+            self._tasks.start_soon(self._cancel_task, task_id, call)
+
+    async def _cancel_task(self, task_id: str, call: Call) -> None:
+        with anyio.move_on_after(_CANCEL_S), suppress(DownstreamError, ConnectionLost, Undelivered, Challenged):
+            await self.request("tasks/cancel", {"taskId": task_id}, call=call)
 
     async def subscribe(self, uri: str) -> JsonObject:
         """Subscribe to changes of a resource, until :meth:`unsubscribe`. The caller bounds the time.
@@ -466,7 +487,7 @@ class Connection:
         self, method: str, params: JsonObject, options: CallOptions, call: Call | None = None
     ) -> JsonObject:
         if self.era == "modern":
-            params = self._stamped(method, params, options, call.request if call else OWN_REQUEST)
+            params = self._stamped(method, params, options, call)
         token = current_call.set(call) if self._streams.correlates else None
         if call is not None:
             call.is_sent = True
@@ -483,14 +504,17 @@ class Connection:
             if token is not None:
                 current_call.reset(token)
 
-    def _stamped(self, method: str, params: JsonObject, options: CallOptions, request: Request) -> JsonObject:
+    def _stamped(self, method: str, params: JsonObject, options: CallOptions, call: Call | None) -> JsonObject:
         """Return params with what every request of 2026-07-28 has; ``options`` get the routing headers of HTTP."""
-        version = self.session.protocol_version or ""
+        version, request = self.session.protocol_version or "", call.request if call else OWN_REQUEST
+        declared = relayable(request.session.capabilities, questions=True, roots=True)
+        if call and call.declares_tasks:
+            declared["extensions"] = {**declared.get("extensions", {}), TASKS: {}}
         meta = {
             **params.get("_meta", {}),
             types.PROTOCOL_VERSION_META_KEY: version,
             types.CLIENT_INFO_META_KEY: _CLIENT_INFO,
-            types.CLIENT_CAPABILITIES_META_KEY: relayable(request.session.capabilities, questions=True, roots=True),
+            types.CLIENT_CAPABILITIES_META_KEY: declared,
         }
         if level := request.log_level or (request.lasting and _UNSET_LEVEL):
             meta[types.LOG_LEVEL_META_KEY] = level
@@ -498,7 +522,8 @@ class Connection:
         if not self._streams.http:
             return params
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        # The SDK's table has the protocol's own methods; those of tasks are routed by task (SEP-2663).
+        name = params.get("taskId" if method.startswith("tasks/") else NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
         if method == "tools/call" and isinstance(name, str):
@@ -514,6 +539,19 @@ class Connection:
             name, schema = as_object(tool).get("name"), as_object(as_object(tool).get("inputSchema"))
             if isinstance(name, str) and not find_invalid_x_mcp_header(schema):
                 self._param_headers[name] = x_mcp_header_map(schema)
+
+    def _remember_tasks(self, tools: list[Any]) -> None:
+        """Remember which tools run as tasks; in 2026-07-28 no tool says so, and the server decides at each call."""
+        declared = capabilities_of(self.session)
+        if self.era == "modern":
+            self.makes_tasks = TASKS in (declared.extensions or {})
+            return
+        requests = declared.tasks and declared.tasks.requests
+        if requests and requests.tools and requests.tools.call is not None:
+            known = ((tool.get("name"), as_object(tool.get("execution"))) for tool in map(as_object, tools))
+            supports = {str(name): execution.get("taskSupport") for name, execution in known}
+            self.task_tools = {name: each for name, each in supports.items() if each in _RUN_AS_TASKS}
+        self.makes_tasks = bool(self.task_tools)
 
     async def _cancel(self, request_id: str) -> None:
         await self._channel.notify("notifications/cancelled", {"requestId": request_id})

@@ -12,8 +12,10 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.policy.sessions import Session
 
-_TASKS = "io.modelcontextprotocol/tasks"
-"""An extension that is useless without methods that toolcrib does not serve."""
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension for tasks, which toolcrib declares by itself, for each request that may become one (ADR 70)."""
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""What ``_meta`` of a message says of the task that it belongs to (MCP 2025-11-25, Tasks, Related Task Metadata)."""
 
 
 def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
@@ -24,7 +26,7 @@ def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> Json
     declared = {key: capabilities[key] for key in ("elicitation", "sampling") if questions and key in capabilities}
     if roots and "roots" in capabilities:
         declared["roots"] = capabilities["roots"]
-    if extensions := {key: each for key, each in as_object(capabilities.get("extensions")).items() if key != _TASKS}:
+    if extensions := {key: each for key, each in as_object(capabilities.get("extensions")).items() if key != TASKS}:
         declared["extensions"] = extensions
     return declared
 

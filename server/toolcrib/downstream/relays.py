@@ -23,6 +23,7 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.isolation import RELATED_TASK
 from toolcrib.downstream.suspended import ANSWERS
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, is_level, params_for_next_hop, refuse_beyond
 
@@ -124,6 +125,7 @@ _ELICITATIONS = 256
 
 _COMPLETE = "notifications/elicitation/complete"
 _LOG = "notifications/message"
+_PROGRESS = "notifications/progress"
 
 
 Send = Callable[["Connection"], Awaitable[JsonObject]]
@@ -137,6 +139,9 @@ class Call:
     ``target`` is what it is about, by the server's own name. ``fingerprint`` is that of the definition by which a
     tool's call was decided: only a tool that is listed so is called. ``send`` sends what is more than a request with
     these params. ``questions`` are those of the server that are being answered.
+
+    ``declares_tasks``: it may become a task, in the newer form. ``progress_token`` is that of its last request.
+    ``on_progress`` takes the progress of the task ``task_id`` that it has become.
     """
 
     relays: "Relays"
@@ -149,6 +154,10 @@ class Call:
     deadline: Deadline = field(init=False)
     is_sent: bool = field(default=False, init=False)
     questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope], init=False)
+    declares_tasks: bool = field(default=False, init=False)
+    progress_token: str = field(default="", init=False)
+    on_progress: Progress | None = field(default=None, init=False)
+    task_id: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self.deadline = Deadline(self.relays.call_s, self.relays.call_max_s)
@@ -161,6 +170,10 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.relays.leave(self, error)
+
+    def follow(self, task_id: str, progress_token: str) -> None:
+        """Get what the server sends for a task: questions, and progress by the token of the call that became it."""
+        self.task_id, self.progress_token = task_id, progress_token
 
     @property
     def is_retry(self) -> bool:
@@ -185,7 +198,7 @@ class Relays:
         self, server: ServerSettings, limits: LimitsSection, declared: JsonObject, *, is_exclusive: bool
     ) -> None:
         self._declared = declared
-        self._key, self._clean = server.key, server.redactor.cleaned
+        self.key, self._clean = server.key, server.redactor.cleaned
         self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
         self.call_s, self.call_max_s = server.options.call_timeout_s, limits.call_max_s
         self._is_exclusive = is_exclusive
@@ -255,7 +268,8 @@ class Relays:
         if method not in QUESTIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         refuse_beyond(self._declared, method, params)
-        candidates = await self._candidates(method)
+        # A task says which call it was, however many are under way, whosever they are.
+        candidates = self._of_task(params) or await self._candidates(method)
         if not candidates:
             return await self._ask_owner(method, params)
         with ExitStack() as stack:
@@ -289,6 +303,10 @@ class Relays:
                 yield
             finally:
                 call.questions.discard(question)
+
+    def _of_task(self, params: JsonObject) -> list[Call]:
+        task_id = as_object(as_object(params.get("_meta")).get(RELATED_TASK)).get("taskId")
+        return [call for call in self._calls if task_id and call.task_id == task_id]
 
     async def _candidates(self, method: str) -> list[Call]:
         """Return the requests that a question may be asked for, all of one session; none if none is under way.
@@ -346,9 +364,20 @@ class Relays:
             key = params.get("elicitationId")
             if isinstance(key, str) and key in self._elicitations:
                 await self._notify(self._elicitations[key], method, params)
+        elif method == _PROGRESS:
+            await self._progress(params)
         else:
             return False
         return True
+
+    async def _progress(self, params: JsonObject) -> None:
+        """Pass on the progress of a task, whose token is that of a call which was answered long ago."""
+        token, progress, total = (params.get(key) for key in ("progressToken", "progress", "total"))
+        message = params.get("message")
+        for call in self._calls:
+            if call.task_id and call.on_progress and call.progress_token == token and isinstance(progress, int | float):
+                total = total if isinstance(total, int | float) else None
+                await call.on_progress(progress, total, message if isinstance(message, str) else None)
 
     async def _log(self, params: JsonObject) -> None:
         level, call = params.get("level"), current_call.get()
@@ -361,7 +390,7 @@ class Relays:
         if request is None or not is_level(level) or not request.wants_log(cast("str", level)):
             return
         named = params.get("logger")
-        logger = f"{self._key}/{named}" if isinstance(named, str) and named else self._key
+        logger = f"{self.key}/{named}" if isinstance(named, str) and named else self.key
         message: JsonObject = {**params, "logger": logger, "data": self._clean(params.get("data"))}
         message.pop("_meta", None)
         await self._notify(request, _LOG, message)

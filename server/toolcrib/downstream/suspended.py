@@ -47,6 +47,7 @@ class _Question:
     params: JsonObject
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject | MCPError = field(default_factory=dict[str, object])
+    is_being_asked: bool = False
 
 
 class SuspendedCall(Request):
@@ -72,6 +73,16 @@ class SuspendedCall(Request):
         self.is_attended = True
 
     @property
+    def takes_task(self) -> bool:
+        """Whether its caller takes a task in the place of the result."""
+        return self.request.takes_task
+
+    @property
+    def task_ttl_ms(self) -> int | None:
+        """How long its caller wants a task to be kept; None: it asks for none."""
+        return self.request.task_ttl_ms
+
+    @property
     def log_level(self) -> str | None:
         """The log level of its caller."""
         return self.request.log_level
@@ -83,7 +94,7 @@ class SuspendedCall(Request):
     def resume(self, retry: Request) -> None:
         """Continue for the caller of a retry, with its answers."""
         self.request, self.session, self.is_attended = retry, retry.session, True
-        self._answer(retry.params.get("inputResponses"))
+        self.answer(retry.params.get("inputResponses"))
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the caller by the result of its request, and wait for the answer in its next one."""
@@ -122,7 +133,7 @@ class SuspendedCall(Request):
             self._outcome = outcome
             self._change()
 
-    def _answer(self, given: object) -> None:
+    def answer(self, given: object) -> None:
         """Record the caller's answers; unanswered questions are asked again."""
         answers = as_object(given)
         for name, question in self._questions.items():
@@ -154,12 +165,32 @@ class SuspendedCall(Request):
 
     def interim(self, key: str) -> JsonObject:
         """Return the result that asks the caller the server's questions."""
-        requests = {
+        return {"resultType": "input_required", "inputRequests": self.input_requests(), "requestState": key}
+
+    async def ask_through(self, request: Request, meta: JsonObject) -> bool:
+        """Ask the unanswered questions through a request of the caller, each with ``meta``; return whether any was.
+
+        What another request is asking already is left to that one.
+        """
+        mine = [each for each in self._questions.values() if not (each.answered.is_set() or each.is_being_asked)]
+        for question in mine:
+            question.is_being_asked = True
+            try:
+                question.answer = await request.ask(question.method, {**question.params, "_meta": meta})
+            except MCPError as error:
+                question.answer = error
+            finally:
+                question.is_being_asked = False
+            question.answered.set()
+        return bool(mine)
+
+    def input_requests(self) -> JsonObject:
+        """Return the unanswered questions of the server by name, as 2026-07-28 has them."""
+        return {
             name: {"method": question.method, "params": _without(question.params, _GONE_PARAMS)}
             for name, question in self._questions.items()
             if not question.answered.is_set()
         }
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": key}
 
     def _change(self) -> None:
         # Another event for the next change: a set one would make every later wait return at once.
@@ -226,6 +257,17 @@ def refused() -> DownstreamError:
 _GIVEN_UP = "The call was cancelled, because nobody waited for it."
 
 
+async def carry_out(suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]], server: str) -> None:
+    """Do some work, and record how it ends."""
+    with suspended.scope:
+        try:
+            suspended.end(await work())
+        except Exception as error:  # barrier: work that may be suspended; raised for whoever waits for its end
+            suspended.end(error)
+    # Counts only if the scope was cancelled before there was an outcome.
+    suspended.end(ConnectionLost(server, _GIVEN_UP))
+
+
 class SuspendableWork:
     """Runs work in separate tasks, and resumes it. ``server`` is the called server; empty if there is none."""
 
@@ -238,7 +280,7 @@ class SuspendableWork:
 
     async def begin(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         """Begin some work, and return its result, or the questions to its caller."""
-        self._tasks.start_soon(self._carry_out, suspended, work)
+        self._tasks.start_soon(carry_out, suspended, work, self._server)
         return await self._attend(suspended)
 
     async def resume(self, request: Request, identity: str) -> JsonObject:
@@ -252,15 +294,6 @@ class SuspendableWork:
         suspended = self._suspended_calls.take(request.params["requestState"], request, identity)
         suspended.resume(request)
         return await self._attend(suspended)
-
-    async def _carry_out(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> None:
-        with suspended.scope:
-            try:
-                suspended.end(await work())
-            except Exception as error:  # barrier: work that may be suspended; raised for whoever waits for its end
-                suspended.end(error)
-        # Counts only if the scope was cancelled before there was an outcome.
-        suspended.end(ConnectionLost(self._server, _GIVEN_UP))
 
     async def _attend(self, suspended: SuspendedCall) -> JsonObject:
         """Wait until the work ends or has a question; a caller that leaves meanwhile cancels the work."""

@@ -143,6 +143,23 @@ class ToolCallNotRun(Event):
     """As in `tool_call`."""
 
 
+class TaskCreated(Event):
+    """A call has become a task: its caller got a handle in the place of the result."""
+
+    tool_name: str
+    """The public name of the tool."""
+
+
+class TaskEnded(Event):
+    """A task has ended, or nobody can ask for it any more; `duration_ms` is how long it ran."""
+
+    tool_name: str
+    """The public name of the tool."""
+    status: Literal["completed", "failed", "cancelled"]
+    """`failed`: by an error, or its result is marked as one. `cancelled`: by its caller, the end of the session or of
+    `limits.task_ttl_s`."""
+
+
 class ServerRequest(Event):
     """A request other than a tool call was sent to a server; `duration_ms` includes the start of the server."""
 

@@ -1,4 +1,15 @@
 """The gateway without a protocol: list, search and call tools, read resources, and what it is composed of."""
 
-PUBLIC = ("composition", "instances", "missing_servers", "offers", "offline", "results", "runtime", "status", "tools")
+PUBLIC = (
+    "composition",
+    "instances",
+    "missing_servers",
+    "offers",
+    "offline",
+    "results",
+    "runtime",
+    "status",
+    "tasks",
+    "tools",
+)
 """The modules that other packages may import."""

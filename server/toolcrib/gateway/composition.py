@@ -19,7 +19,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -57,6 +57,9 @@ from toolcrib.gateway.whole_lists import WholeLists
 from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
+
+if TYPE_CHECKING:
+    from toolcrib.gateway.tasks import CallerTasks
 
 _T = TypeVar("_T")
 
@@ -140,6 +143,7 @@ class Gateway:
         self.prepare_reload: PrepareReload = _prepare_nothing
         self._reports, self._state = reports, state
         self._pages = ResultPages(settings.toolcrib.limits, runtime.clock, runtime.new_handle)
+        self._caller_tasks: CallerTasks | None = None
         self._skills, self._list_only = skills, list_only
         self._keep_rows = list_only is not None  # who lists only some leaves what others have listed
         self._loaded = Loaded(runtime.wall_clock())
@@ -176,6 +180,26 @@ class Gateway:
         if self.generation.skills is None:
             raise ToolcribError("Skills are disabled (skills.enabled).")
         return self.generation.skills
+
+    async def caller_tasks(self) -> "CallerTasks":
+        """Return the tasks of callers."""
+        if self._caller_tasks is None:
+            made = await anyio.to_thread.run_sync(_load_caller_tasks)
+            # Another request may have come here meanwhile.
+            self._caller_tasks = self._caller_tasks or made(
+                self.tasks,
+                new_handle=self.runtime.new_handle,
+                now=self.runtime.clock,
+                wall_clock=self.runtime.wall_clock,
+                events=lambda: self.generation.offline.events,
+            )
+        return self._caller_tasks
+
+    def end_session(self, session: Session) -> None:
+        """Release what belonged to one session: its connections, and its tasks."""
+        self.fleet.end_session(session)
+        if self._caller_tasks is not None:
+            self._caller_tasks.end_session(session)
 
     def snapshot(self, sessions: Iterable[Session]) -> Snapshot:
         """Return what the gateway is doing for these sessions."""
@@ -273,7 +297,7 @@ class Gateway:
                 open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows, before=before
             )
             offline = await stack.enter_async_context(_opened(opening))
-            tools = ToolUseCases(offline, fleet, LongResults(settings, self._pages), deadline)
+            tools = ToolUseCases(offline, fleet, LongResults(settings, self._pages), deadline, self.caller_tasks)
             await stack.enter_async_context(_following(offline, fleet))
             skills = None
             if section.skills.enabled if self._skills is None else self._skills:
@@ -508,6 +532,13 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(offline.failures.flush)
                 await anyio.to_thread.run_sync(offline.learning.flush)
+
+
+def _load_caller_tasks() -> "type[CallerTasks]":
+    # In a thread, since it reads files; for calls that become tasks alone, which are few.
+    from toolcrib.gateway.tasks import CallerTasks  # noqa: PLC0415
+
+    return CallerTasks
 
 
 def _schedule_offers(offers: OfferIndexer, change: CatalogChange) -> None:

@@ -42,9 +42,11 @@ from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.calls import BecameTask
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
+from toolcrib.downstream.relays import Call
 from toolcrib.downstream.states import DOWN, State
 from toolcrib.events.kinds import (
     DefinitionChanged,
@@ -68,6 +70,7 @@ from toolcrib.search.documents import Found
 
 if TYPE_CHECKING:
     from toolcrib.catalog.instructions import Introduction
+    from toolcrib.gateway.tasks import CallerTasks  # few calls become tasks
 
 _REDEFINED_MAX = 100
 """Maximum number of reported changes per list: a server may change thousands, repeatedly."""
@@ -173,7 +176,7 @@ class CallReport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, Outdated):
+        if isinstance(error, Outdated | InputRequired):
             return  # it is decided about again
         if self._is_sent:
             self._reports.ran(
@@ -404,9 +407,17 @@ class ToolUseCases:
     """The use cases of one config.
 
     Until ``first_index_deadline``, on anyio's clock, answers wait for servers that are listed for the first time.
+    ``caller_tasks`` returns the tasks of callers, which few calls become.
     """
 
-    def __init__(self, offline: Offline, fleet: Fleet, long_results: LongResults, first_index_deadline: float) -> None:
+    def __init__(
+        self,
+        offline: Offline,
+        fleet: Fleet,
+        long_results: LongResults,
+        first_index_deadline: float,
+        caller_tasks: Callable[[], Awaitable["CallerTasks"]],
+    ) -> None:
         self.settings, self.finder, self.gate, self.indexer = (
             offline.settings,
             offline.finder,
@@ -414,6 +425,7 @@ class ToolUseCases:
             offline.indexer,
         )
         self.fleet, self.long_results, self._first_index_deadline = fleet, long_results, first_index_deadline
+        self.caller_tasks = caller_tasks
         section = self.settings.toolcrib
         self._checks = ArgumentChecks(offline.index, offline.checker, section.limits.schema_check_ms)
         self._confirmations = CallConfirmations(
@@ -425,6 +437,7 @@ class ToolUseCases:
         self._login_requests = LoginRequests(self.settings, fleet)
         self._notes = SearchNotes(self.settings, self.gate, fleet, self._missing)
         self._reports = ToolReports(offline.events, self.gate, offline.learning)
+        self._limits = section.limits
         self._reads_resources = section.gate.expose.resources != "off"
 
     # -- list ------------------------------------------------------------------------------------
@@ -650,13 +663,54 @@ class ToolUseCases:
                     self._reports.activated(session, tool, source)
                     if self.gate.grows_by(session, tool, self.indexer.current()):
                         await request.notify_tools_changed()
+                if request.task_ttl_ms is not None:
+                    (await self.caller_tasks()).require_room(session, self._limits)
                 report.note_sent()
                 raw = await downstream.calls.run(call)
+                if isinstance(raw, BecameTask):
+                    report.ok = True
+                    return await self._as_task(request, tool, downstream, raw, call)
                 report.ok = not raw.get("isError")
-                if self._reads_resources:
-                    raw = published_tool_result(raw, tool.server)
-                result, report.size = await self.long_results.bounded(request, raw)
+                result, report.size = await self._shown(request, tool, raw)
                 return result
+
+    async def _shown(self, request: Request, tool: Tool, raw: JsonObject) -> tuple[JsonObject, int]:
+        """Return a server's result as its caller gets it, and its size."""
+        if self._reads_resources:
+            raw = published_tool_result(raw, tool.server)
+        return await self.long_results.bounded(request, raw)
+
+    async def _as_task(
+        self, request: Request, tool: Tool, downstream: Downstream, became: BecameTask, call: Call
+    ) -> JsonObject:
+        """Return the task that a call has become, for its caller to follow; with too many of them, its result."""
+        tasks = await self.caller_tasks()
+        if not tasks.has_room(request.session, self._limits):
+            return (await self._shown(request, tool, await downstream.calls.finish(became.task, call)))[0]
+
+        async def finish(task: Request) -> JsonObject:
+            with downstream.open_call(task, "tools/call", target=tool.name) as own_call:
+                raw = await downstream.calls.finish(became.task, own_call)
+            return (await self._shown(task, tool, raw))[0]
+
+        return tasks.adopt(request, tool.public_name, became.task, self._limits, finish)
+
+    async def as_asked(self, request: Request, name: object, result: JsonObject) -> JsonObject:
+        """Return the answer to a caller that asked for a task: a task, also where the call has ended already.
+
+        ``name`` is that of the tool of a server that was called; of one of ours it is none.
+        """
+        if "content" not in result:
+            return result
+        tool = self._find(request.session, name, forgiving=True) if isinstance(name, str) else None
+        tasks = await self.caller_tasks()
+        if not tasks.has_room(request.session, self._limits):
+            return result
+        return tasks.completed(request, tool.public_name if tool else "", result, self._limits)
+
+    def permits(self, session: Session, name: str) -> bool:
+        """Return whether the session's caller may call the tool with this public name; empty: it was one of ours."""
+        return not name or self._find(session, name, forgiving=False) is not None
 
     async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:
         return await self._resolve(request.session, name, forgiving=False), as_object(arguments)

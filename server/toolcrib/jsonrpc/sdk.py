@@ -52,6 +52,7 @@ from mcp.shared.inbound import (
     NAME_BEARING_METHODS,
     InboundLadderRejection,
     classify_inbound_request,
+    decode_header_value,
     encode_header_value,
     find_invalid_x_mcp_header,
     mcp_param_headers,
@@ -112,6 +113,7 @@ __all__ = [
     "channel_of",
     "coerce_request_id",
     "connection_of",
+    "decode_header_value",
     "encode_header_value",
     "envelope_of",
     "find_invalid_x_mcp_header",
@@ -144,6 +146,16 @@ Verbatim = Callable[[Context, JsonObject], Coroutine[Any, Any, JsonObject]]
 """Returns the complete result of a request with these params."""
 
 
+Validate = Callable[[str, str, "Mapping[str, Any] | None"], object]
+"""Validates the params of a method in a protocol revision.
+
+Raises:
+    KeyError: the revision has no such method.
+    ValidationError, MCPError: the params are invalid.
+
+"""
+
+
 class ProtocolServer(Server[Any]):
     """The SDK's server with our function ``answer`` in front of every request.
 
@@ -173,11 +185,14 @@ class ProtocolServer(Server[Any]):
             self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
         self.middleware = [cast("ServerMiddleware[Any]", answer)]
         self.info = self.server_info_stamp
-        self._verbatim: dict[str, Verbatim] = {}
+        self._verbatim: dict[str, tuple[Verbatim, Validate]] = {}
 
-    def answer_verbatim(self, method: str, handler: Verbatim) -> None:
-        """Let ``handler`` return the complete result of a method, bypassing the SDK's shaping; see :meth:`verbatim`."""
-        self._verbatim[method] = handler
+    def answer_verbatim(self, method: str, handler: Verbatim, validate: Validate = validate_client_request) -> None:
+        """Let ``handler`` return the complete result of a method, bypassing the SDK's shaping; see :meth:`verbatim`.
+
+        ``validate`` checks method, revision and params of one that the SDK does not know; it raises as the SDK's does.
+        """
+        self._verbatim[method] = handler, validate
         self.add_request_handler(method, types.RequestParams, _answered_in_front)
 
     def verbatim(self, context: Context) -> Coroutine[Any, Any, JsonObject] | None:
@@ -188,12 +203,13 @@ class ProtocolServer(Server[Any]):
             ValidationError: its params are invalid for the method.
 
         """
-        handler = self._verbatim.get(context.method)
-        if handler is None:
+        known = self._verbatim.get(context.method)
+        if known is None:
             return None
+        handler, validate = known
         try:
             # Validated as for the SDK's own handlers, none of which runs for it.
-            validate_client_request(context.method, context.protocol_version, context.params)
+            validate(context.method, context.protocol_version, context.params)
         except KeyError:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method) from None
         return handler(context, dict(context.params or {}))

@@ -48,6 +48,16 @@ class Request:
         self.session, self.method, self.params, self.on_progress = session, method, params or {}, on_progress
 
     @property
+    def takes_task(self) -> bool:
+        """Whether its caller takes a task in the place of the result of a call."""
+        return False
+
+    @property
+    def task_ttl_ms(self) -> int | None:
+        """How long the caller wants the task kept that it asked for; 0: it does not say, None: it asked for none."""
+        return None
+
+    @property
     def log_level(self) -> str | None:
         """The least important log messages that the caller wants; None: it has not said."""
         return None
@@ -67,6 +77,9 @@ class Request:
 
     async def notify(self, method: str, params: JsonObject) -> None:
         """Send the caller a notification, if it can still be reached."""
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Send the caller a notification that belongs to no request, also after this one, if its era has any."""
 
     async def notify_tools_changed(self) -> None:
         """Notify the caller that its tool list has changed, before the request is answered."""

@@ -21,14 +21,18 @@ def cacheable(result: JsonObject, ttl_ms: int = 0) -> JsonObject:
     return {"ttlMs": ttl_ms, "cacheScope": "private", **result}
 
 
-def enveloped(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
+def enveloped(result: JsonObject, server_info: JsonObject | None, own_meta: str = "") -> JsonObject:
     """Return a result in the form of its era; ``server_info`` is given in the sessionless era only.
+
+    ``own_meta`` is a reserved key of ``_meta`` that is ours here, and no server's.
 
     Raises:
         MCPError: it requests input, which the sessionful era has no form for.
 
     """
     meta = meta_for_next_hop(result.get("_meta"))
+    if own_meta:
+        meta[own_meta] = result["_meta"][own_meta]
     if server_info is not None:
         return {"resultType": "complete", **result, "_meta": {**meta, types.SERVER_INFO_META_KEY: server_info}}
     if result.get("resultType", "complete") != "complete":

@@ -22,6 +22,7 @@ from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.server.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.server.sessions import ResumableRequests, Sessions
+from toolcrib.server.tasks import TaskMethods
 from toolcrib.skills.answers import RelevantRequest
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.resources import SkillResources
@@ -556,6 +557,8 @@ def methods_offered(generation: Generation, sessions: Sessions, resumable: Resum
         methods.append(PromptMethods(sessions, prompts))
     if offers.indexer.kinds:
         methods.append(CompletionMethods(sessions, offers))
+    if generation.settings.servers:  # only their tools run as tasks
+        methods.append(TaskMethods(generation.tools, sessions))
     return [ResourceMethods(sessions, fixed, resources, of_servers), *methods]
 
 

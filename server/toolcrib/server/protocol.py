@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from toolcrib import __version__
@@ -31,6 +31,7 @@ from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.base.signals import ChangeSignal
 from toolcrib.config.schema import LimitsSection
+from toolcrib.downstream.isolation import RELATED_TASK
 from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.results import failure
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware
@@ -51,6 +52,7 @@ from toolcrib.server.sessions import (
     is_modern,
 )
 from toolcrib.server.subscriptions import ResourceUpdates
+from toolcrib.server.tasks import DECLARED as TASKS_DECLARED
 
 
 @dataclass(slots=True, eq=False)
@@ -180,6 +182,7 @@ class RequestHandler:
         tools, offers, skills = generation.tools, generation.offers, generation.skills
         self._tool_use_cases, self._sessions, self._profiles = tools, sessions, profiles
         self._tasks, self._changed, self._resumable = tasks, changed, resumable
+        self._has_servers = bool(generation.settings.servers)
         self._builtins = Builtins(generation, sessions.scopes)
         self._pending = PendingCalls(generation.settings.toolcrib.limits)
         self.instructions = Instructions(generation, self._builtins)
@@ -192,7 +195,7 @@ class RequestHandler:
             self._counted,
             input_schema=self._listed_schema,
             listen=self.changes.listen,
-            set_log_level=self._set_log_level if generation.settings.servers else None,  # only servers send logs
+            set_log_level=self._set_log_level if self._has_servers else None,  # only servers send logs
         )
         methods = methods_offered(generation, sessions, resumable)
         for each in (*methods, *((updates,) if offers.may_subscribe else ())):
@@ -262,7 +265,8 @@ class RequestHandler:
             if context.method == "tools/call":
                 return await self._call_tool(context)
             if (verbatim := self.server.verbatim(context)) is not None:
-                return enveloped(await self._asked(context, verbatim), self._server_info(context))
+                own_meta = RELATED_TASK if context.method == "tasks/result" else ""
+                return enveloped(await self._asked(context, verbatim), self._server_info(context), own_meta)
         if context.method in _GREETINGS:
             return await self._with_instructions(context, as_object(await call_next(context)))
         return await call_next(context)
@@ -284,7 +288,7 @@ class RequestHandler:
         A client whose list should grow learns from a probe only of the revisions with sessions, so that it chooses one
         if it speaks any. The sessionless one is served all the same, to clients that speak no other (ADR 2).
         """
-        result = {**result, "capabilities": self._declared(result["capabilities"])}
+        result = {**result, "capabilities": self._declared(result["capabilities"], result.get("protocolVersion"))}
         try:
             session = await self._sessions.resolve(context)
         except MCPError:  # a token without a caller, which is reported for the first actual request
@@ -296,10 +300,11 @@ class RequestHandler:
             return await self.handshake_cache.answer(session, context, result, is_last=not is_steered)
         return with_instructions(result, await self.instructions.told_to(session, is_rehearsal=is_steered))
 
-    def _declared(self, capabilities: JsonObject) -> JsonObject:
-        """Return the capabilities with those of resources and prompts: which changes are notified."""
+    def _declared(self, capabilities: JsonObject, revision: object) -> JsonObject:
+        """Return the capabilities with those that the SDK does not know, for a session of this protocol revision."""
         told = self.changes.told
-        return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}}
+        tasks = {"tasks": TASKS_DECLARED} if self._has_servers and revision == LATEST_HANDSHAKE_VERSION else {}
+        return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}, **tasks}
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.resolve(context)
@@ -320,6 +325,9 @@ class RequestHandler:
             with self._pending.counted(request.session, given), ended_without(client_of(context.request), self._tasks):
                 answer = self._builtins.run if name in self._builtins.tools else self._tool_use_cases.call_listed
                 result = await self._resumable.run(request, lambda request: answer(request, name, given))
+                if request.task_ttl_ms is not None:
+                    called = given.get("name") if name in self._builtins.tools else name
+                    result = await self._tool_use_cases.as_asked(request, called, result)
         # In the result, which a model sees and can act on; of JSON-RPC errors hosts show it little (server/tools,
         # "Error Handling").
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:

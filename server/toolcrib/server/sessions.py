@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.base.cache import Recent, RecentOfEach
 from toolcrib.base.handles import NewHandle, new_handle
@@ -23,6 +23,7 @@ from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings, needs_scopes
+from toolcrib.downstream.isolation import TASKS
 from toolcrib.downstream.suspended import ANSWERS, SuspendableWork, SuspendedCall, SuspendedCalls, refused, same_request
 from toolcrib.gateway.composition import Gateway
 from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
@@ -162,6 +163,7 @@ class Sessions:
     def __init__(self, gateway: Gateway, profiles: ClientProfiles) -> None:
         self._settings, self._profiles = gateway.settings, profiles
         self._activations, self._fleet, self._changed = gateway.activations, gateway.fleet, gateway.changed
+        self._end_session = gateway.end_session
         self._clock, self._pid = gateway.runtime.wall_clock, gateway.runtime.pid
         self.scopes, self._whole_lists = gateway.scopes, gateway.whole_lists
         self._local = local_caller(gateway.settings)
@@ -252,7 +254,7 @@ class Sessions:
             connected = open_here[caller, session_id] = Connected(session, context.session)
             # A client may name any number of ids.
             if len(open_here) > _PER_CONNECTION:
-                self._fleet.end_session(open_here.pop(next(iter(open_here))).session)
+                self._end_session(open_here.pop(next(iter(open_here))).session)
         return connected.session
 
     def _known_sessionless(self, caller: Caller, client: str, kept: StoredActivations | None) -> _Sessionless:
@@ -322,7 +324,7 @@ class Sessions:
 
     def _forget(self, connection: Connection) -> None:
         for connected in self._by_connection.pop(connection).values():
-            self._fleet.end_session(connected.session)
+            self._end_session(connected.session)
         self._changed.event.set()
 
     def _label(self, caller: Caller, client: str) -> str:
@@ -443,6 +445,25 @@ class _SessionRequest(_ClientRequest):
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
 
+    @property
+    def takes_task(self) -> bool:
+        """Whether the client asks for a task: in this era it does so call by call."""
+        return self.task_ttl_ms is not None
+
+    @property
+    def task_ttl_ms(self) -> int | None:
+        """The ``ttl`` of the task that the client asks for; 0 if it names none."""
+        task = self.params.get("task")
+        if not isinstance(task, dict) or self._context.protocol_version != LATEST_HANDSHAKE_VERSION:
+            return None
+        ttl = as_object(task).get("ttl")
+        return ttl if isinstance(ttl, int) and ttl > 0 else 0
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Send the client a notification outside of any request; dropped if its connection is closed."""
+        with suppress(*_GONE):
+            await connection_of(self._context.session).outbound.notify(method, self._sent(params))
+
     async def notify(self, method: str, params: JsonObject) -> None:
         """Send the client a notification; dropped if its connection is closed."""
         await self._channel().notify(method, self._sent(params))
@@ -457,6 +478,11 @@ class _SessionlessRequest(_ClientRequest):
     """A request of 2026-07-28: input is requested by its result, and notifications only precede that."""
 
     __slots__ = ()
+
+    @property
+    def takes_task(self) -> bool:
+        """Whether the client declares the extension for tasks: then it takes one whenever a server makes one."""
+        return TASKS in as_object(self.session.capabilities.get("extensions"))
 
     @property
     def log_level(self) -> str | None:

@@ -317,6 +317,7 @@ class CallTool(_Door):
             "inputSchema": _input_schema(),
             # The hints of the worst tool that it may call: clients decide by them whether to ask a person.
             "annotations": {"destructiveHint": True, "openWorldHint": True},
+            "execution": {"taskSupport": "optional"},
             **ALWAYS_LOAD,
         }
 
