@@ -1,62 +1,118 @@
-"""The official conformance suites against one whole server, directly and through toolcrib.
+"""The official conformance suites against whole servers, directly and through toolcrib.
 
-Every check that passes directly passes through, but for those that docs/conformance.md names, each with its reason.
+Each run comes out as it is recorded, and each check that passes directly passes through, but for those with a reason.
+``benchmarks/conformance.py`` runs everything; here are the runs that differ most in what they exercise.
 """
 
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from conformance.explained import ANY, Explained, explained, figures
-from conformance.suites import SUITES, Outcome, Suite, run
-from conformance.ways import WAYS, Way, directly, through
+from conformance.recorded import DIRECT, PAGE, is_explained, reasons, recorded, rendered, run_of
+from conformance.suites import SUITES, run
+from conformance.ways import (
+    BY_ERA,
+    DEFAULT,
+    FASTMCP,
+    FASTMCP_PROXY,
+    FIXTURES,
+    LEGACY_SERVER,
+    LISTED,
+    PROXY,
+    SDK,
+    WAYS,
+    Fixture,
+    Way,
+    directly,
+    through,
+)
 from e2e.npm import Npm
+from oauth.rig import HOW_TO_INSTALL_FASTMCP
 
-pytestmark = pytest.mark.anyio
-
-DIRECT = {
-    "0.1.16": 40,
-    "0.2.0-alpha.12 at 2025-06-18": 56,
-    "0.2.0-alpha.12 at 2025-11-25": 84,
-    "0.2.0-alpha.12 at 2026-07-28": 152,
-}
-"""Checks of a server that offers everything: what a server leaves out, the suites pass over."""
+NAMES = [suite.name for suite in SUITES]
+DIRECTLY = {BY_ERA.name: [40, 56, 84, 152], SDK.name: [40, 56, 84, 152], FASTMCP.name: [38, 56, 81, 144]}
+"""Checks that pass directly, by suite: what a server leaves out, the suites pass over."""
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-async def test_what_passes_directly_passes_through(npm: Npm, tmp_path: Path, suite: Suite, way: Way):
-    async with directly() as url:
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What is run here of one server: a suite by some ways, beside the same directly."""
+
+    server: Fixture
+    suite: int
+    ways: Sequence[Way]
+
+    def __str__(self) -> str:
+        return f"{self.server.name}, {SUITES[self.suite].name}"
+
+
+TRIED = [
+    *(Tried(BY_ERA, suite, [LISTED, PROXY, LEGACY_SERVER]) for suite in range(4)),
+    *(Tried(SDK, suite, [DEFAULT, LISTED]) for suite in range(4)),
+    *(Tried(FASTMCP, suite, [DEFAULT]) for suite in (2, 3)),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tried", TRIED, ids=str)
+async def test_what_passes_directly_passes_through(npm: Npm, tmp_path: Path, tried: Tried):
+    command, suite = tried.server.command(os.environ), SUITES[tried.suite]
+    if command is None:
+        pytest.skip(HOW_TO_INSTALL_FASTMCP)
+    async with directly(command) as url:
         direct = await run(suite, npm, url)
-    assert (direct.passed.total(), direct.failed.total()) == (DIRECT[suite.name], 0), direct.reasons
-    async with through(way, tmp_path) as url:
-        found = await run(suite, npm, url)
-    rows = [row for row in explained() if row.is_about(suite, way.name)]
-    assert unexplained(found, direct, rows) == {}
-    assert stale(found, direct, rows) == []
-    said = figures()
-    here = (direct.figures(direct), found.figures(direct))
-    assert (said[suite.name, "direct"], said[suite.name, way.name]) == here
+    found = {DIRECT: run_of(tried.server, suite.name, DIRECT, direct, direct)}
+    for way in tried.ways:
+        folder = tmp_path / way.name
+        folder.mkdir()
+        async with through(way, folder, command) as url:
+            outcome = await run(suite, npm, url)
+        found[way.name] = run_of(tried.server, suite.name, way.name, outcome, direct)
+    expected = recorded()
+    assert {name: one.result for name, one in found.items()} == {
+        name: expected[tried.server.name, suite.name, name].result for name in found
+    }, direct.reasons
 
 
-def unexplained(found: Outcome, direct: Outcome, rows: list[Explained]) -> dict[str, str]:
-    """Return the checks that are lost, and that no row is about, with what the suite says."""
-    return {
-        f"{check.scenario}: {check.id} ({check.name})": why
-        for check, why in found.lost(direct).items()
-        if not any(row.explains(check) for row in rows)
+def test_every_server_and_suite_is_recorded_by_every_way_that_the_page_compares():
+    ways = [DIRECT, DEFAULT.name, LISTED.name, FASTMCP_PROXY]
+    runs = recorded()
+    assert [
+        key for server in FIXTURES for suite in NAMES for way in ways if (key := (server.name, suite, way)) not in runs
+    ] == []
+    assert {
+        server.name: [runs[server.name, suite, DIRECT].passed for suite in NAMES] for server in FIXTURES
+    } == DIRECTLY
+
+
+def test_every_lost_check_has_a_reason_and_every_reason_lost_checks():
+    why = reasons()
+    lost = [(run, check) for run in recorded().values() if is_explained(run) for check in run.lost]
+    assert [(run.key, check) for run, check in lost if not any(reason.explains(run, check) for reason in why)] == []
+    assert [reason for reason in why if not any(reason.explains(run, check) for run, check in lost)] == []
+    names = ({server.name for server in FIXTURES}, {*NAMES}, {way.name for way in WAYS})
+    given = [(reason.servers, reason.suites, reason.ways) for reason in why]
+    assert [one for each in given for one, known in zip(each, names, strict=True) if not known.issuperset(one)] == []
+
+
+def test_the_page_says_what_is_recorded():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == rendered(page, [*recorded().values()], reasons())
+
+
+def test_by_default_only_what_needs_a_listed_tool_is_lost_besides_what_is_lost_with_all_listed():
+    runs = recorded()
+    listed = {
+        (server, suite, check) for (server, suite, way), run in runs.items() if way == LISTED.name for check in run.lost
     }
-
-
-def stale(found: Outcome, direct: Outcome, rows: list[Explained]) -> list[Explained]:
-    """Return the rows about a check that is not lost, or that the suite which they name does not have."""
-    lost = found.lost(direct)
-    about = [row for row in rows if row.suite != ANY or any(map(row.explains, direct.passed))]
-    return [row for row in about if not any(map(row.explains, lost))]
-
-
-def test_every_reason_is_about_a_suite_and_a_way_that_are_tried():
-    suites, ways = {suite.name for suite in SUITES} | {ANY}, {way.name for way in WAYS} | {ANY}
-    rows = explained()
-    assert [row for row in rows if row.suite not in suites or row.way not in ways or len(row.why) < 20] == []
-    assert len({(row.scenario, row.check, row.suite, row.way) for row in rows}) == len(rows)
+    more = {
+        check.partition(": ")[0]
+        for (server, suite, way), run in runs.items()
+        if way == DEFAULT.name
+        for check in run.lost
+        if (server, suite, check) not in listed
+    }
+    assert more == {"json-schema-2020-12", "http-custom-header-server-validation", "server-stateless"}
