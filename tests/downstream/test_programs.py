@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,10 @@ from toolcrib.config.settings import HttpTarget, StdioTarget
 from toolcrib.downstream.programs import Freshness, Program
 
 
-def target(command: str | Path, *args: str | Path, cwd: Path | None = None, **env: str) -> StdioTarget:
-    return StdioTarget(str(command), tuple(map(str, args)), {"PATH": os.defpath, **env}, cwd)
+def target(
+    command: str | Path, *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> StdioTarget:
+    return StdioTarget(str(command), tuple(map(str, args)), {"PATH": os.defpath, **(env or {})}, cwd)
 
 
 def mark(of: StdioTarget) -> str | None:
@@ -71,7 +73,7 @@ def test_a_change_of_the_command_or_of_a_file_in_its_arguments_shows(
 
 def test_the_command_is_what_the_servers_own_search_path_leads_to(tmp_path: Path):
     program(tmp_path / "later/run")
-    of = target("run", PATH=f"{tmp_path / 'first'}{os.pathsep}{tmp_path / 'later'}")
+    of = target("run", env={"PATH": f"{tmp_path / 'first'}{os.pathsep}{tmp_path / 'later'}"})
     before = mark(of)
     assert Program.find(of).files == (tmp_path / "later/run",)
     program(tmp_path / "first/run")
@@ -111,8 +113,8 @@ class Environment:
         self.record = write(self.site / "mcp_server_git-1.2.dist-info/RECORD")
         write(self.site / "another-1.0.dist-info/RECORD")
 
-    def target(self, module: str = "mcp_server_git", **env: str) -> StdioTarget:
-        return target(self.python, "-m", module, "--repository", ".", **env)
+    def target(self, module: str = "mcp_server_git") -> StdioTarget:
+        return target(self.python, "-m", module, "--repository", ".")
 
 
 @pytest.fixture
@@ -168,7 +170,8 @@ def test_a_module_is_found_beside_the_server_and_on_its_python_path(
 ):
     file = write(tmp_path / "here/inner/one.py")
     env = {"PYTHONPATH": str(tmp_path / "here")} if place == "PYTHONPATH" else {}
-    of = target(environment.python, "-u", "-m", "inner.one", cwd=tmp_path / "here" if place == "cwd" else None, **env)
+    cwd = tmp_path / "here" if place == "cwd" else None
+    of = target(environment.python, "-u", "-m", "inner.one", cwd=cwd, env=env)
     assert file in Program.find(of).files
 
 

@@ -148,9 +148,11 @@ class Indexer:
         if math.isinf(self._settings.toolcrib.limits.catalog_max_age_s):
             return {}
         skipped = {*self.unlisted(), *self.closed}
-        rows = {key: row for key, row in self._index.server_rows().items() if key in self._fingerprints}
-        reasons = {key: self._why_outdated(key, row) for key, row in rows.items() if key not in skipped}
-        return {key: reason for key, reason in reasons.items() if reason}
+        found: dict[str, Outdated] = {}
+        for key, row in self._index.server_rows().items():
+            if key in self._fingerprints and key not in skipped and (reason := self._why_outdated(key, row)):
+                found[key] = reason
+        return found
 
     def _why_outdated(self, key: str, row: ServerRow) -> Outdated | None:
         # A time equally far in the future comes from a wrong clock, and counts as old.
