@@ -107,11 +107,11 @@ def test_damage_to_the_decisions_is_said_and_set_aside_and_stays_to_be_seen(
     assert (event["file"], aside.name in event["reason"]) == ("state.db", True)
 
 
-def test_where_nothing_can_be_written_a_decision_holds_for_now_and_that_is_said_once(
+def test_where_nothing_can_be_written_no_decision_is_claimed_and_the_reason_is_logged_once(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "state").write_text("in the way")
-    assert run("skills", "disable", "forms", state_dir=str(tmp_path / "state"))[0] == 0
+    assert run("skills", "disable", "forms", state_dir=str(tmp_path / "state"))[0] == 1
     [record] = caplog.records
     assert "in memory" in record.getMessage()
     assert skills(run, state_dir=str(tmp_path / "state")) == (["forms", "letters"], [])
@@ -147,7 +147,7 @@ def test_damage_that_only_a_write_reveals_stops_neither_a_start_nor_a_clear(run:
     assert json.loads(run("index", "clear", "--json")[1]) == {"forgotten": 2}
     (cache / "tool_cache.db").write_bytes(damaged)
     rebuilt = {"tool_search": {"rebuild_cache_on_init": True}}
-    assert "zoo__echo" in run("tools", "list", **rebuilt)[1]
+    assert "zoo: 2 tools" in run("index", "refresh", **rebuilt)[1]
     assert list(cache.glob("tool_cache.db.corrupt-*Z"))
 
 
@@ -156,3 +156,28 @@ def test_a_folder_where_an_index_should_be_cannot_be_cleared_and_that_is_said(ru
     code, _out, err = run("index", "clear")
     assert code == 1
     assert f"{cache / 'skills.db'} cannot be removed" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["allow", "zoo__echo"],
+        ["skills", "disable", "forms"],
+        ["skills", "enable", "forms"],
+        ["index", "vocabulary", "--forget", "--all"],
+        ["index", "enrich", "--remove"],
+    ],
+    ids=" ".join,
+)
+def test_a_decision_that_cannot_be_stored_is_an_error_that_names_the_file(
+    run: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run("index", "refresh")
+    # A file stands where the folder would be: not even root can write there.
+    (tmp_path / "occupied").write_text("")
+    monkeypatch.setenv("TOOLCRIB_STATE_DIR", str(tmp_path / "occupied"))
+    code, out, err = run(*command)
+    assert (code, out) == (1, "")
+    assert f"Nothing was stored in {tmp_path / 'occupied' / 'state.db'}" in err
+    assert "TOOLCRIB_STATE_DIR" in err
+    assert json.loads(run(*command, "--json")[2])["error"]["exit_code"] == 1

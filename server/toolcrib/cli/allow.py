@@ -38,7 +38,9 @@ def allow(
             raise typer.BadParameter("is required with --revoke", param_hint="NAME")
         _print_list(with_skills(config, _all, command="allow")[:limit], as_json=as_json)
         return
-    approval = with_skills(config, partial(_revoke if revoke else _approve, name, principal), command="allow")
+    approval = with_skills(
+        config, partial(_revoke if revoke else _approve, name, principal), command="allow", decides=True
+    )
     text = "is revoked; you will be asked again."
     if not revoke:
         done = "may run" if approval.kind == "tool" else "is returned"

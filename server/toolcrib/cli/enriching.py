@@ -17,6 +17,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.completion import ServerOption, tool_names
+from toolcrib.cli.in_process import why_not_stored
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, load_settings, print_answer, print_text
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def enrich(
         if remove:
             gone = [each for each in offline.state.requests.all() if selection.takes(each.server, each.tool, tools)]
             offline.state.requests.remove((each.server, each.tool) for each in gone)
+            if refusal := why_not_stored(offline):
+                raise refusal
             text = f"Removed the requests of {counted(len(gone), 'tool')}."
             print_answer({"removed": len(gone)}, text, as_json=as_json)
             return
@@ -79,6 +82,8 @@ def enrich(
         run = _Run(_words(command or ""), timeout)
         work = _pending(offline, tools, again=again)
         done = anyio.run(_write_all, run, offline, work)
+        if refusal := why_not_stored(offline):
+            raise refusal
     known = len(tools) - len(work)
     text = f"Wrote {counted(done.requests, 'request')} for {counted(done.tools, 'tool')}"
     text += f"; {counted(known, 'tool')} had some already" if known else ""

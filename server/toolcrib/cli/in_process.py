@@ -268,12 +268,18 @@ def with_index(
 
 
 def with_skills(
-    config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]", *, command: str
+    config: Path | None,
+    use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]",
+    *,
+    command: str,
+    decides: bool = False,
 ) -> _Answer:
     """Return what ``use`` does with the skills and a session of the person at this machine; no server is started.
 
+    ``decides``: it stores a decision of the person.
+
     Raises:
-        ToolcribError: the config cannot be used, or ``use`` raised it.
+        ToolcribError: the config cannot be used, a decision could not be stored, or ``use`` raised it.
 
     """
     import anyio
@@ -285,9 +291,25 @@ def with_skills(
 
     async def run() -> _Answer | ToolcribError:
         async with open_gateway(_quiet(settings), Runtime(command=command), skills=True, list_only=()) as gateway:
-            return await _answer_or_error(use(gateway.skills, _session(settings)))
+            answer = await _answer_or_error(use(gateway.skills, _session(settings)))
+            if decides and not isinstance(answer, ToolcribError):
+                return why_not_stored(gateway.generation.offline) or answer
+            return answer
 
     return _raised(anyio.run(run))
+
+
+def why_not_stored(offline: "Offline") -> ToolcribError | None:
+    """Return why the decisions made so far are not in their file; None if they are."""
+    if offline.state.store.path is not None:
+        return None
+    file, why = offline.settings.state_file, offline.state.store.rebuilt or "it cannot be written"
+    # The store goes on in memory, which ends with this command.
+    why = why.removesuffix("; it is kept in memory for now")
+    return ToolcribError(
+        f"Nothing was stored in {file}: {why}. Make {file.parent} writable, or name another folder by "
+        "toolcrib.state_dir or TOOLCRIB_STATE_DIR; `toolcrib doctor` checks it."
+    )
 
 
 async def _answer_or_error(answer: Awaitable[_Answer]) -> _Answer | ToolcribError:

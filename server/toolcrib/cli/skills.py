@@ -248,7 +248,7 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
         overview = await overviews.overview(session)
         return skill, next((reason for each, reason in overview.withheld if each.id == skill.id), None)
 
-    skill, reason = _with_skills(config, switch, f"skills {'enable' if enabled else 'disable'}")
+    skill, reason = _with_skills(config, switch, f"skills {'enable' if enabled else 'disable'}", decides=True)
     if as_json:
         print_json({"name": skill.name, "source": skill.source, "enabled": enabled, "hidden": reason})
         return
@@ -258,11 +258,15 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
 
 
 def _with_skills(
-    config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]", command: str
+    config: Path | None,
+    use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]",
+    command: str,
+    *,
+    decides: bool = False,
 ) -> _Answer:
     if not load_settings(config).toolcrib.skills.enabled:
         raise BadRequest("Skills are disabled: set toolcrib.skills.enabled to true in the config.")
-    return with_skills(config, use, command=command)
+    return with_skills(config, use, command=command, decides=decides)
 
 
 def _require_source(overview: "Overview", source: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.completion import tool_names
+from toolcrib.cli.in_process import why_not_stored
 from toolcrib.cli.output import ConfigOption, JsonOption, RowsOption, counted, load_settings, print_answer, table
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def vocabulary(
             print_answer(found, _lines(found, settings.toolcrib.tool_search.learn), as_json=as_json)
             return
         gone = _forget(offline, selection)
+        if refusal := why_not_stored(offline):
+            raise refusal
     text = f"Deleted {counted(gone, 'lesson')}. A running toolcrib notices within a second of a search."
     print_answer({"forgotten": gone}, text, as_json=as_json)
 
