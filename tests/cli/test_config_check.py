@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command_line import Run
+from config.source_document import SOURCE_SECTION
 from fakes.menu import FakeServer, tool
 
 Check = Callable[..., tuple[int, str, str]]
@@ -395,3 +396,27 @@ def test_a_bridge_is_named_with_the_entry_that_needs_none(check: Check):
     assert 'write {"url":"https://host/mcp","headers":{"X-Key":"***"}}, then run `toolcrib login wiki`' in err
     assert "ignored: --resource" in err
     assert "canary" not in err
+
+
+def test_a_name_is_told_once_with_all_its_places_and_one_that_is_near_none_is_no_mistake(check_names: Check):
+    options = {
+        "always_loaded_tools": ["merge_branch", "fork"],
+        "side_effects": {"merge_branch": "write"},
+        "tool_examples": {"merge_branch": []},
+    }
+    section = {"servers": {"zoo": options}, "tool_search": {"preferred_namespaces": ["payments"]}}
+    code, out, err = check_names(section)
+    assert (code, out.startswith("OK: ")) == (0, True)
+    assert err.count("zoo has no such tool: merge_branch") == 1
+    assert "also in side_effects.merge_branch, tool_examples.merge_branch" in err
+    assert err.count("known: close_issue") == 1
+    assert "notice: toolcrib.tool_search.preferred_namespaces[0]: there is no server payments" in err
+    assert check_names({"policy": {"deny": ["zoo.merge_branch"]}})[0] == 1, "somebody relies on it"
+
+
+def test_the_source_documents_own_config_is_ok(check_names: Check):
+    code, out, err = check_names({**SOURCE_SECTION, "cache_dir": "c"})
+    assert (code, out.startswith("OK: ")) == (0, True), err
+    assert "always_loaded_patterns[0]: there is no server tasks (known: zoo)" in err
+    assert "enable_incremental_index: has no effect" in err
+    assert len(err.splitlines()) == len({*err.splitlines()})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from config.source_document import SOURCE_SECTION
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import Caller, LoadingMode
 from toolcrib.config.loading import REASONS, load
@@ -247,56 +248,12 @@ def test_the_policy_of_the_config_decides(load_document: Any):
 
 
 def test_the_blocks_of_the_source_document_can_be_pasted_in(load_document: Any):
-    got = load_document(
-        {
-            "toolcrib": {
-                "tool_search": {
-                    "enabled": True,
-                    "cache_dir": ".penguiflow",
-                    "default_loading_mode": "deferred",
-                    "always_loaded_patterns": ["tasks.*"],
-                    "activation_scope": "run",
-                    "preferred_namespaces": [],
-                    "fts_fallback_to_regex": True,
-                    "enable_incremental_index": True,
-                    "rebuild_cache_on_init": False,
-                    "max_search_results": 10,
-                    "include_search_tool": True,
-                },
-                "tool_examples": {"enabled": True, "max_examples_per_tool": 3, "include_descriptions": True},
-                "skills": {
-                    "enabled": False,
-                    "cache_dir": ".penguiflow",
-                    "max_tokens": 2000,
-                    "summarize": False,
-                    "redact_pii": True,
-                    "scope_mode": "project",
-                    "fts_fallback_to_regex": True,
-                    "skill_packs": [
-                        {
-                            "name": "core",
-                            "path": "packs/core",
-                            "format": None,
-                            "scope_mode": "project",
-                            "enabled": True,
-                            "update_existing_pack_skills": True,
-                            "pinned_skill_names": [],
-                        }
-                    ],
-                    "directory": {
-                        "enabled": True,
-                        "max_entries": 30,
-                        "include_fields": ["name", "title", "trigger"],
-                        "selection_strategy": "pinned_then_recent",
-                    },
-                },
-            }
-        }
-    )
+    got = load_document({"toolcrib": SOURCE_SECTION})
     assert not got.notices
     assert [key.path for key in got.without_effect] == [
         "toolcrib.tool_search.fts_fallback_to_regex",
         "toolcrib.skills.fts_fallback_to_regex",
+        "toolcrib.tool_search.enable_incremental_index",
         "toolcrib.skills.summarize",
     ]
 

@@ -1,7 +1,7 @@
 """Names and examples in a config that match no tool: typos, and tools that a server has renamed or changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -14,6 +14,10 @@ from toolcrib.catalog.index import ToolIndex
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import Settings
+
+_ALL = "known: "
+"""How a hint begins that names all names, because none is near."""
+_POLICY = "toolcrib.policy."
 
 _WILD = frozenset("*?[")
 _ANYTHING = "*?_./:"
@@ -38,6 +42,9 @@ class _LastListed:
 def find_unmatched(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
     """Yield each name, pattern and example of the config that fits no tool, with similar names, as far as known.
 
+    A name that is near none is no mistake where it only says how a tool is shown: another version of the server, or
+    another one, may have it. In a policy it is one, because somebody relies on it.
+
     Servers that were never listed may have any tool; if ``index`` is None, that is every server.
 
     Raises:
@@ -51,13 +58,35 @@ def find_unmatched(settings: Settings, index: ToolIndex | None, checker: SchemaC
     for number, key in enumerate(settings.toolcrib.tool_search.preferred_namespaces):
         if key not in names.servers:
             place = join("toolcrib.tool_search.preferred_namespaces", number)
-            yield Problem(place, f"there is no server {key}", did_you_mean(key, names.servers))
+            yield _unknown(place, f"there is no server {key}", did_you_mean(key, names.servers))
     for key, options in settings.toolcrib.servers.items():
         if key in listed.tools:
-            for name, globs in _by_tool(options):
-                yield from _unmatched(join("toolcrib.servers", key, name), globs, names.why_no_tool_of(key))
+            yield from _unmatched_of(key, options, names)
     if index is not None:
         yield from _unfit_examples(settings, listed, index, checker)
+
+
+def _unmatched_of(key: str, options: ServerSection, names: "_Names") -> Iterator[Problem]:
+    """Yield the names in the options of one server that none of its tools has, each once with all its places."""
+    why, found = names.why_no_tool_of(key), dict[tuple[str, str], list[str]]()
+    for name, globs in _by_tool(options):
+        for place, glob in globs:
+            if reason := why(glob):
+                found.setdefault(reason, []).append(join(name, place))
+    listed = False
+    for (reason, hint), (first, *others) in found.items():
+        more = f", also in {', '.join(others)}" if others else ""
+        # All names of the server help once.
+        is_list = hint.startswith(_ALL)
+        shown = "" if listed and is_list else hint
+        listed = listed or is_list
+        yield replace(_unknown(join("toolcrib.servers", key, first), f"{reason}{more}", hint), hint=shown)
+
+
+def _unknown(place: str, reason: str, hint: str) -> Problem:
+    """Return the problem of a name that nothing has; a hint that names all there are says that it is near none."""
+    is_mistake = place.startswith(_POLICY) or bool(hint and not hint.startswith(_ALL))
+    return Problem(place, reason, hint, is_mistake=is_mistake)
 
 
 def _last_listed(index: ToolIndex, servers: Iterable[str]) -> _LastListed:
@@ -80,7 +109,8 @@ def _unfit_examples(
             for number, example in enumerate(examples if definition else ()):
                 place = join("toolcrib.servers", key, "tool_examples", tool.name, number)
                 misfits = checker.check(tool.fingerprint, definition["inputSchema"], dict(example.args))
-                yield from (Problem(place, f"does not fit the tool: {misfit}") for misfit in misfits or ())
+                found = (f"does not fit the tool: {misfit}" for misfit in misfits or ())
+                yield from (Problem(place, reason, is_mistake=True) for reason in found)
 
 
 def _by_tool(options: ServerSection) -> Iterator[tuple[str, Iterable[tuple[int | str, str]]]]:
@@ -119,8 +149,8 @@ def _unmatched(
     place: str, globs: Iterable[tuple[int | str, str]], why: Callable[[str], tuple[str, str] | None]
 ) -> Iterator[Problem]:
     for key, glob in globs:
-        if reason := why(glob):
-            yield Problem(join(place, key), *reason)
+        if found := why(glob):
+            yield _unknown(join(place, key), *found)
 
 
 class _Names:

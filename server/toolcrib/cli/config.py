@@ -1,5 +1,6 @@
 """``toolcrib config``: which config file is used, whether it is valid, and its settings, with secrets masked."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -46,9 +47,10 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(ExitCode.CONFIG) from None
     from toolcrib.config.checks import advice
 
-    wrong = [*_wrong(settings)]
+    found = [*_wrong(settings)]
+    wrong, unmatched = [each for each in found if each.is_mistake], [each for each in found if not each.is_mistake]
     written_better = advice(settings.config_path) if settings.config_path is not None else ()
-    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect, *written_better)
+    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect, *written_better, *unmatched)
     # Servers left out on purpose, and notes without a mistake, are fine for a script that checks.
     is_ok = not wrong and not any(each.is_mistake for each in (*skipped, *notices))
     if as_json:
@@ -99,7 +101,7 @@ def _wrong(settings: "Settings") -> "Iterator[Problem]":
     from toolcrib.gateway.runtime import Runtime
 
     runtime = Runtime()
-    yield from inspect(settings)
+    yield from (replace(problem, is_mistake=True) for problem in inspect(settings))
     # Names of tools are checked against the index only: a check starts no server.
     with open_index(settings, runtime) as index:
         yield from find_unmatched(settings, index, SchemaChecker(_CHECK_MS, runtime.clock))

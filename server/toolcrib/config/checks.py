@@ -93,7 +93,8 @@ def inspect(settings: Settings) -> Iterator[Problem]:
         yield reason
     for server in settings.servers.values():
         yield from inspect_server(server)
-    yield from _folders(settings)
+    if settings.toolcrib.skills.enabled:
+        yield from _folders(settings)
 
 
 def inspect_server(server: ServerSettings) -> Iterator[Problem]:

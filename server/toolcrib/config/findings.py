@@ -49,7 +49,7 @@ def join(path: str, *keys: str | int) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the known name nearest to ``name``, or all of them where none is near."""
-    names = sorted(known)
+    names = sorted({*known})
     near = _near(name, names)
     if near:
         return near

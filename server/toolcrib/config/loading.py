@@ -379,6 +379,10 @@ _SWITCH_ON = "enable skills, or remove the loading mode 'skill' and 'scoped'"
 REASONS: Mapping[tuple[str, str], str] = {
     ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,
     ("skills", "fts_fallback_to_regex"): _NO_FALLBACK,
+    (
+        "tool_search",
+        "enable_incremental_index",
+    ): "has no effect: a list is always compared with the index, and only what differs is written",
     ("skills", "summarize"): "has no effect: skills are shortened by their structure, without a model",
 }
 """By section and key, what to tell a person who sets it."""

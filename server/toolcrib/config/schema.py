@@ -415,7 +415,7 @@ class ToolSearchSection(Section):
     fts_fallback_to_regex: Bool = True
     """Without effect: full-text search needs no FTS5, so nothing falls back."""
     enable_incremental_index: Bool = True
-    """Write only what has changed to the index."""
+    """Without effect: a list is always compared with the index, and only what differs is written."""
     rebuild_cache_on_init: Bool = False
     """List all servers again at every start."""
     max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
