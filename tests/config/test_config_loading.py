@@ -329,7 +329,8 @@ def test_everything_wrong_is_said_at_once_with_paths_and_near_keys(load_document
 
 def test_an_unknown_key_near_nothing_is_answered_with_the_known_ones(load_document: Any):
     found = problems_of({"toolcrib": {"gate": {"zzz": 1}}}, load_document)
-    assert found["toolcrib.gate.zzz"].hint == "known: call_tools, expose, listing, pass_through_below"
+    known = "call_tools, expose, listing, pass_through_below, pass_through_tokens"
+    assert found["toolcrib.gate.zzz"].hint == f"known: {known}"
 
 
 def test_options_for_a_server_where_there_is_none_are_an_error_without_a_hint(load_document: Any):
