@@ -28,6 +28,7 @@ from toolcrib.config.private_values import (
     moved,
     private_arguments,
     private_in,
+    private_variables,
     secrets_in,
     secrets_in_value,
     unique,
@@ -131,8 +132,8 @@ class EntryCheck:
         notes = [problem.reason for problem in findings.skipped if problem.is_mistake]
         if server is None and not findings.problems:
             # A second time, as if all were set and in use: what this machine lacks has to be told all the same.
-            names = [name.removeprefix("env:").partition(":-")[0] for name in VARIABLE.findall(compact(entry))]
-            _, server = self._read(key, {**entry, "disabled": False}, {**dict.fromkeys(names, "0"), **self._environ})
+            every = dict.fromkeys(_names_referred_to([entry]), "0")
+            _, server = self._read(key, {**entry, "disabled": False}, {**every, **self._environ})
         problems = inspect_server(server) if server is not None else ()
         return Verdict(
             unfit="; ".join(str(problem) for problem in findings.problems),
@@ -186,6 +187,9 @@ def draft(
             group.append(server)
     taken = set(here)
     variables: dict[str, str] = {}
+    # Under a name that an entry refers to, its server would get another server's secret.
+    entries_of_all = [*entries.values(), *(each.read.entry for each in found)]
+    referred = dict.fromkeys(_names_referred_to(entries_of_all), _IMPOSSIBLE)
     servers: list[DraftServer] = []
     for same, group in groups:
         known = next((key for key, other in here.items() if other.fits(same)), None)
@@ -198,11 +202,22 @@ def draft(
         if with_variables and server.secrets:
             moved_to: dict[str, str] = {}
             # A name that has another value already, in the environment or in the file, would bring that one.
-            entry = moved(server.entry, server.secrets, ChainMap(moved_to, variables, dict(check.variables)))
+            known_values = ChainMap(moved_to, variables, dict(check.variables), referred)
+            entry = moved(server.entry, server.secrets, known_values)
             variables |= moved_to
             server = replace(server, entry=entry, moved_to=tuple(moved_to))
         servers.append(server)
     return Draft(tuple(servers), tuple(server for server in found if server.read.lost), variables)
+
+
+_IMPOSSIBLE = "\0"
+"""A value that no variable can have."""
+
+
+def _names_referred_to(entries: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield the names of the variables in entries of ``mcpServers``."""
+    for entry in entries:
+        yield from (name.removeprefix("env:").partition(":-")[0] for name in VARIABLE.findall(compact(entry)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +251,18 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
             secrets[place] = secret
         return _ANY
 
+    args = [each if isinstance(each, str) else "" for each in as_list(shape.get("args"))]
+    referred = private_variables(args)
     for part in ("env", "headers"):
         values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
         shape[part] = {
             name: hidden(f"{part}.{name}", value)
-            if VARIABLE.search(value) or any(secrets_in_value(name, value, inlined))
+            if VARIABLE.search(value)
+            or (part == "env" and name in referred)
+            or any(secrets_in_value(name, value, inlined))
             else value
             for name, value in values.items()
         }
-    args = [each if isinstance(each, str) else "" for each in as_list(shape.get("args"))]
     for place, secret in private_arguments(args):
         args[place] = args[place].replace(secret, hidden(f"args.{place}", secret))
     for place, argument in enumerate(args):

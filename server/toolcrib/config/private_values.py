@@ -74,6 +74,15 @@ def private_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
         named = option is not None and _NAME.search(option[1]) is not None
 
 
+def private_variables(arguments: Sequence[str]) -> set[str]:
+    """Return the names of variables that stand for secrets in arguments.
+
+    A program that fills in variables itself, such as mcp-remote, has its secrets in those that its arguments name.
+    """
+    texts = (secret.replace(DOLLAR, "$") for _, secret in private_arguments(arguments))
+    return {name for text in texts for name in VARIABLE.findall(text)}
+
+
 def masked(arguments: Sequence[str]) -> list[str]:
     """Return arguments to be shown: the secrets in them are replaced, however short."""
     shown = list(arguments)
@@ -132,17 +141,21 @@ class Secret:
 
 def secrets_in(entry: JsonObject, server: str, inlined: Sequence[str] = ()) -> list[Secret]:
     """Return the secrets that stand in an entry of the server; ``inlined`` texts are secrets wherever they stand."""
-    return [secret for secret in _secrets(entry, server, inlined) if VARIABLE.sub("", secret.value).strip()]
+    # What is text to toolcrib may be a variable to the program that gets it.
+    found = ((secret, secret.value.replace(DOLLAR, "$")) for secret in _secrets(entry, server, inlined))
+    return [secret for secret, text in found if VARIABLE.sub("", text).strip()]
 
 
 def _secrets(entry: JsonObject, server: str, inlined: Sequence[str]) -> Iterator[Secret]:
+    args = [each for each in as_list(entry.get("args")) if isinstance(each, str)]
+    referred = private_variables(args)
     for name, value in as_object(entry.get("env")).items():
-        for secret in secrets_in_value(name, value, inlined):
+        found = [value] if name in referred and isinstance(value, str) else secrets_in_value(name, value, inlined)
+        for secret in found:
             yield Secret(("env", name), secret, variable_name(name))
     for name, value in as_object(entry.get("headers")).items():
         for secret in secrets_in_value(name, value, inlined):
             yield Secret(("headers", name), secret, variable_name(f"{server}_TOKEN"))
-    args = [each for each in as_list(entry.get("args")) if isinstance(each, str)]
     for place, secret in private_arguments(args):
         yield Secret(("args", place), secret, variable_name(f"{server}_SECRET"))
     for place, argument in enumerate(args):
