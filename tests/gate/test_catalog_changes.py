@@ -44,11 +44,12 @@ async def test_a_listening_client_of_the_newer_era_is_told(tmp_path, listing):
     tools = [tool("always"), tool("later")]
     async with world(tmp_path, {"db": tools}, config, listing=listing) as w, w.client("2026-07-28") as client:
         async with client.listen(tools_list_changed=True) as changes:
-            await w.change("db", tool("always"), tool("later", "Deferred: nobody's list shows it."))
-            assert client.list_changes == 0
-            await w.change("db", tool("always", "Changed."), tool("later"))
+            await w.change("db", tool("always"), tool("later", "Deferred: not listed, and may be called."))
             await anext(changes)
             assert client.list_changes == 1
+            await w.change("db", tool("always", "Changed."), tool("later"))
+            await anext(changes)
+            assert client.list_changes == 2
             assert (await client.tools())[-1]["description"] == "Changed."
 
 

@@ -15,7 +15,7 @@ from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
-from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.settings import ServerSettings, Settings, has_scoped_tools
 from toolcrib.events.kinds import RefusalReason
 from toolcrib.policy.rules import Permissions, Policy
 from toolcrib.policy.sessions import Active, Session
@@ -166,6 +166,7 @@ class Gate:
         self._whole_list_max = settings.toolcrib.gate.pass_through_tokens
         self.maskers = NameMaskers(self._servers, BUILTIN_NAMES)
         self._lists_all = not settings.toolcrib.tool_search.enabled
+        self._has_scoped = has_scoped_tools(settings.toolcrib)
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._servers_of: dict[tuple[int, ...], tuple[str, ...]] = {}
         self.bindings = Bindings(settings.toolcrib)
@@ -271,6 +272,10 @@ class Gate:
     def differs(self, session: Session, before: Catalog, after: Catalog) -> bool:
         """Return whether a change of the catalog changes what the session's ``tools/list`` shows."""
         return self.marks(session, before) != self.marks(session, after)
+
+    def hides_nothing(self, session: Session) -> bool:
+        """Return whether the session's caller may use every tool there is, without a skill that opens it."""
+        return not self._has_scoped and self.permissions(session).unrestricted
 
     def marks(self, session: Session, catalog: Catalog) -> list[tuple[str, str]]:
         """Return what distinguishes lists of the session: names and fingerprints."""

@@ -45,13 +45,15 @@ _REST_S = 0.25
 class CatalogChange:
     """One step of the catalog: its previous and its current state, and the server whose list made the difference.
 
-    ``server`` and ``rows`` are None unless the change came from a list received by this process.
+    ``server`` and ``rows`` are None unless the change came from a list received by this process. ``is_announced``: the
+    server has said that its list changed; both states are then the one after that list was read.
     """
 
     server: str | None
     before: Catalog
     after: Catalog
     rows: Changes | None
+    is_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,10 @@ class Indexer:
             self.refused[server] = stored.refused
             self._notify(CatalogChange(server, before, self.catalog, stored.rows))
             before = self.catalog
+
+    def announced(self, server: str) -> None:
+        """Report that a server has announced another list, which was read since."""
+        self._notify(CatalogChange(server, self.catalog, self.catalog, None, is_announced=True))
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
         """Return the result of :meth:`listed`, and whether that is indexed; store nothing.

@@ -535,10 +535,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OffersChange:
-    """One step: the previous and the current offers."""
+    """One step: the previous and the current offers.
+
+    ``announced`` are the kinds of lists of which a server has said that they changed; both states are then the one
+    after these lists were read.
+    """
 
     before: OfferCatalog
     after: OfferCatalog
+    announced: frozenset[OfferKind] = frozenset()
 
 
 def kinds_exposed(settings: Settings) -> frozenset[OfferKind]:
@@ -604,6 +609,10 @@ class OfferIndexer:
             before = self.catalog
             self.known, self.catalog = await anyio.to_thread.run_sync(self._store, server, offered)
         self._notify(OffersChange(before, self.catalog))
+
+    def announced(self, kinds: Iterable[OfferKind]) -> None:
+        """Report that a server has announced other lists of these kinds, which were read since."""
+        self._notify(OffersChange(self.catalog, self.catalog, frozenset(kinds)))
 
     def schedule_reload(self) -> None:
         """Schedule a reload: another process has written to the index. Never waits; on the event loop."""

@@ -64,6 +64,10 @@ class Backoff:
         self._failures = 0
 
 
+def ignore_announced(_server: str) -> None:
+    """Ignore that a server has announced another list of tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class DownstreamDependencies:
     """What every downstream needs of the program.
@@ -72,6 +76,7 @@ class DownstreamDependencies:
     of a connection of one caller with the index, and returns whether they agree. ``isolation`` decides who shares a
     connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns a random
     number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
+    ``announced`` gets the key of a server that has announced another list of tools, after that was read.
     """
 
     limits: LimitsSection
@@ -84,6 +89,7 @@ class DownstreamDependencies:
     suspended_calls: SuspendedCalls
     offers: OfferSink = field(default_factory=OfferSink)
     logins: Logins | None = None
+    announced: Callable[[str], None] = ignore_announced
 
 
 _DOWNLOAD_S = 3.0
@@ -374,6 +380,7 @@ class Downstream:
             try:
                 if not connection.is_listed:  # else a call could not wait, and had the list read
                     await self._list.read_again(connection)
+                self._dependencies.announced(self.settings.key)
                 self._set(State.READY)
             except StartFailed as error:
                 self._set(State.READY, str(error))

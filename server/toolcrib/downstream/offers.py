@@ -50,16 +50,22 @@ def _ignore_change(_server: str) -> None:
     """Ignore an announced change."""
 
 
+def _ignore_kinds(_kinds: Collection[OfferKind]) -> None:
+    """Ignore announced changes of these lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class OfferSink:
     """Receives what servers offer; only lists of these ``kinds`` are requested.
 
     ``changed`` gets the key of a server that announces changes on a connection whose lists are not requested.
+    ``announced`` gets the kinds of lists whose changes a server has announced, after these were read.
     """
 
     kinds: frozenset[OfferKind] = frozenset()
     listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _ignore_offers
     changed: Callable[[str], None] = _ignore_change
+    announced: Callable[[Collection[OfferKind]], None] = _ignore_kinds
 
 
 class LiveOffers:
@@ -98,6 +104,8 @@ class LiveOffers:
         while True:
             began = anyio.current_time()
             await self.read(connection, kinds)
+            if kinds:
+                self._sink.announced(kinds)
             pause_s = rest_s(anyio.current_time() - began)
             await connection.announcements.offers_changed.wait()
             if not self._sink.kinds:

@@ -401,9 +401,10 @@ class _ServerReports:
             jitter=self._jitter,
             compare=self._compared,
             isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
-            offers=OfferSink(kinds, self._offered),
+            offers=OfferSink(kinds, self._offered, announced=self._offers_announced),
             suspended_calls=self._suspended_calls,
             logins=self._logins,
+            announced=self._announced,
         )
 
     async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
@@ -415,6 +416,12 @@ class _ServerReports:
 
     async def _offered(self, server: ServerSettings, offered: Offered) -> None:
         await self._ingested(lambda offline: offline.offers.listed(self._entry(server), offered))
+
+    def _announced(self, server: str) -> None:
+        self.generation.offline.indexer.announced(server)
+
+    def _offers_announced(self, kinds: Collection[OfferKind]) -> None:
+        self.generation.offline.offers.announced(kinds)
 
     async def _ingested(self, ingest: Callable[[Offline], Awaitable[_T]]) -> _T:
         """Return the result of ``ingest`` for the generation in use; repeat it if that was replaced meanwhile.

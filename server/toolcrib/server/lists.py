@@ -26,7 +26,7 @@ from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.envelopes import LIST_TTL_MS
 from toolcrib.server.sessions import Sessions
-from toolcrib.server.subscriptions import ResourceUpdates, tell
+from toolcrib.server.subscriptions import ResourceUpdates, Teller, tell
 from toolcrib.skills.catalog import Scope
 
 _NAMES_TOLD = 50
@@ -76,15 +76,36 @@ _LISTS: tuple[tuple[_Event, tuple[OfferKind, ...]], ...] = (
 )
 
 
+class _Stream:
+    """One subscription of 2026-07-28, and the session of its caller."""
+
+    def __init__(self, session: Session, tasks: TaskGroup) -> None:
+        self.session, self.subscriptions = session, Subscriptions()
+        self._teller = Teller(self.subscriptions.publish, tasks)
+
+    def note(self, event: _Event) -> None:
+        """Schedule a notification: one for a change that is noted several times meanwhile. Never waits."""
+        self._teller.note(event)
+
+    async def notify(self, event: _Event) -> None:
+        """Do the same, where sessions wait until theirs is sent."""
+        self.note(event)
+
+
 class ListChanges:
-    """Notifies clients of changes; ``tasks`` own the sending. ``listening`` are the subscriptions of 2026-07-28."""
+    """Notifies clients of changes; ``tasks`` own the sending. ``listening`` are the subscriptions of 2026-07-28.
+
+    A session is notified of a list that differs for it. A subscription is also notified of what a server announces, as
+    it would be by the server itself: its tools may be called though they are not listed. Not if anything of any server
+    is hidden from its caller: an announcement that nothing visible explains would tell of it.
+    """
 
     def __init__(
         self, gate: Gate, offers: OfferUseCases, updates: ResourceUpdates, sessions: Sessions, tasks: TaskGroup
     ) -> None:
         self._gate, self._offers, self._updates = gate, offers, updates
         self._sessions, self._tasks = sessions, tasks
-        self.listening: dict[Subscriptions, Session] = {}
+        self.listening: dict[_Stream, None] = {}
         self.wrong_until = -math.inf
 
     def take_over(self, before: "ListChanges") -> None:
@@ -124,24 +145,24 @@ class ListChanges:
         session = await self._sessions.resolve(context)
         if len(self.listening) >= _LISTENING_MAX:
             raise MCPError(code=types.INTERNAL_ERROR, message="Subscription limit reached")
-        subscriptions = Subscriptions()
+        stream = _Stream(session, self._tasks)
         # No await since the check, so that the bound holds for requests that arrive together.
-        self.listening[subscriptions] = session
+        self.listening[stream] = None
         try:
             wanted = params.notifications.resource_subscriptions or ()
-            async with self._updates.held(session, wanted, subscriptions) as held:
-                if anyio.current_time() < self.wrong_until:  # runs once the client is subscribed
-                    self._tasks.start_soon(tell, partial(subscriptions.publish, ToolsListChanged()))
+            async with self._updates.held(session, wanted, stream.subscriptions) as held:
+                if anyio.current_time() < self.wrong_until:
+                    stream.note(ToolsListChanged())  # sent once the client is subscribed
                 # The client is told which it holds; one that it may not read is missing like one that does not exist.
                 honored = params.notifications.model_copy(update={"resource_subscriptions": held or None})
-                return await subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
+                return await stream.subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
         finally:
-            del self.listening[subscriptions]
+            del self.listening[stream]
 
     def end_subscriptions(self) -> None:
         """End every subscription gracefully: its client is notified."""
-        for subscriptions in self.listening:
-            subscriptions.close()
+        for stream in self.listening:
+            stream.subscriptions.close()
 
     def take_back_tools(self) -> None:
         """Notify every session and subscriber that the list of tools they received is not current.
@@ -154,6 +175,8 @@ class ListChanges:
 
     def on_catalog_change(self, change: CatalogChange) -> None:
         """Notify every session and subscriber whose list of tools has changed."""
+        if change.is_announced:
+            self._announce(ToolsListChanged())
         for session, say in self._everybody(ToolsListChanged()):
             # A change of what a caller may not see must not be noticeable, so nobody else is notified.
             if self._gate.differs(session, change.before, change.after):
@@ -162,6 +185,8 @@ class ListChanges:
     def on_offers_change(self, change: OffersChange) -> None:
         """Notify every session and subscriber whose list of resources, templates or prompts has changed."""
         for event, kinds in _LISTS:
+            if change.announced.intersection(filter(self._offers.is_listed, kinds)):
+                self._announce(event)
             for session, say in self._everybody(event):
                 if self._offers.differs(session, change, kinds):
                     self._tasks.start_soon(tell, say)
@@ -176,10 +201,16 @@ class ListChanges:
                 if (session.caller.tenant_id, session.caller.project_id) in scopes:
                     self._tasks.start_soon(tell, say)
 
+    def _announce(self, event: _Event) -> None:
+        """Pass on to subscribers what a server has announced."""
+        for stream in self.listening:
+            if self._gate.hides_nothing(stream.session):
+                stream.note(event)
+
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
         notification = _NOTIFICATIONS[type(event)]
         told = [(each.session, partial(each.notify, notification())) for each in self._sessions.open()]
-        return [*told, *((session, partial(each.publish, event)) for each, session in self.listening.items())]
+        return [*told, *((stream.session, partial(stream.notify, event)) for stream in self.listening)]
 
 
 def _set(**flags: bool) -> JsonObject:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from typing import Generic, TypeVar
 
 import anyio
 import mcp_types as types
@@ -34,17 +35,20 @@ async def tell(announce: Callable[[], Awaitable[None]]) -> None:
         _log.warning("a client could not be told of a change", exc_info=error)
 
 
-class _Teller:
-    """Notifies one client of changed resources, each once however often it changed meanwhile."""
+_K = TypeVar("_K")
 
-    def __init__(self, send: Callable[[str], Awaitable[None]], tasks: TaskGroup) -> None:
+
+class Teller(Generic[_K]):
+    """Notifies one client of what has changed, of each thing once however often it changed meanwhile."""
+
+    def __init__(self, send: Callable[[_K], Awaitable[None]], tasks: TaskGroup) -> None:
         self._send, self._tasks = send, tasks
-        self._pending: dict[str, None] = {}
+        self._pending: dict[_K, None] = {}
         self._is_telling = False
 
-    def note(self, uri: str) -> None:
+    def note(self, changed: _K) -> None:
         """Schedule a notification. Never waits."""
-        self._pending[uri] = None
+        self._pending[changed] = None
         if not self._is_telling:
             self._is_telling = True
             self._tasks.start_soon(self._tell)
@@ -52,8 +56,8 @@ class _Teller:
     async def _tell(self) -> None:
         while self._pending:
             told, self._pending = self._pending, {}
-            for uri in told:
-                await tell(partial(self._send, uri))
+            for changed in told:
+                await tell(partial(self._send, changed))
             await anyio.sleep(_REST_S)
         self._is_telling = False
 
@@ -70,7 +74,7 @@ class _Client:
         self._channel, self._may = channel, may
         self.held: dict[str, Release | None] = {}
         self.sessions: dict[str, Session] = {}
-        self.teller = _Teller(self._send, tasks)
+        self.teller = Teller(self._send, tasks)
 
     async def _send(self, uri: str) -> None:
         # Asked again with each update, since a reload may have taken the permission away.
@@ -158,7 +162,7 @@ class ResourceUpdates:
             if await self._may(session, uri):
                 await subscriptions.publish(ResourceUpdated(uri=uri))
 
-        teller = _Teller(send, self._tasks)
+        teller = Teller(send, self._tasks)
 
         async def subscribe(uri: str) -> None:
             try:
