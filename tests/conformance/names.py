@@ -57,7 +57,9 @@ class Names:
         return message
 
     def header(self, method: str, value: str) -> str:
-        """Return ``Mcp-Name`` as toolcrib is to get it."""
+        """Return ``Mcp-Name`` as toolcrib is to get it; of a task it is the id, which is toolcrib's own."""
+        if method.startswith("tasks/"):
+            return value
         return self.public_uri(value) if method in _NAMES_RESOURCE else self.public(value)
 
     def answered(self, message: Any) -> Any:

@@ -101,13 +101,15 @@ Script = Callable[[FakeTask], Awaitable[JsonObject]]
 class TaskServer(MemoryServer):
     """``required`` and ``optional`` are its tools that run as tasks. ``script`` returns a task's result, or raises.
 
-    ``made`` are the tasks that it has made, ``cancelled`` those that it was asked to cancel.
+    With ``ends_at_once`` that is the result of a task which has ended when it is made. ``made`` are the tasks that it
+    has made, ``cancelled`` those that it was asked to cancel.
     """
 
     required: tuple[str, ...] = ("research",)
     optional: tuple[str, ...] = ()
     script: Script = _wait_for_ever
     poll_ms: int = 1
+    ends_at_once: JsonObject | None = None
     made: list[FakeTask] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     _group: TaskGroup | None = None
@@ -153,6 +155,9 @@ class TaskServer(MemoryServer):
             return text("ran at once")
         task = FakeTask(f"task-{next(self._numbers)}", call, declared is not None, self.poll_ms)
         self.made.append(task)
+        if self.ends_at_once is not None:
+            task.result, task.status = self.ends_at_once, "completed"
+            return {"resultType": "task", **task.told} if task.is_modern else {"task": task.told}
         assert self._group is not None
         self._group.start_soon(self._run, task)
         return {"resultType": "task", **task.told} if task.is_modern else {"task": task.told}

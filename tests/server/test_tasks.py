@@ -451,3 +451,104 @@ async def test_tasks_are_told_in_events(tmp_path: Path):
 
     assert created["tool_name"] == ended["tool_name"] == "lab__research"
     assert ended["status"] == "completed"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_task_may_have_ended_when_it_is_made(tmp_path: Path, form: str, mode: str):
+    lab = server(form)
+    lab.ends_at_once = text("at once")
+
+    async with world(tmp_path, {"lab": lab}, listing="auto") as w, connected(w, mode) as tasks:
+        result = await tasks.result(await tasks.start("lab__research", {}))
+
+    assert result["content"] == text("at once")["content"]
+
+
+async def test_a_task_that_takes_longer_than_a_call_may_is_cancelled_for_a_client_that_waits(tmp_path: Path):
+    lab = TaskServer(eras=("legacy",))
+
+    async with world(tmp_path, {"lab": lab}, {"limits": {"call_max_s": 0.2}}) as w, w.client("legacy") as client:
+        result = await client.call("lab__research", {})
+        await until(lambda: bool(lab.cancelled))
+
+    assert result["isError"] is True
+    assert "limits.call_max_s" in result["content"][0]["text"]
+    assert lab.calls()[0]["task"] == {"ttl": 200}
+
+
+async def test_only_calls_of_tools_are_sent_as_tasks(tmp_path: Path):
+    lab = server("legacy", offers={"prompts": [{"name": "research"}]})
+
+    async with world(tmp_path, {"lab": lab}) as w, w.client("legacy") as client:
+        await client.call("lab__research", {"topic": "owls"})
+        await client.ask("prompts/get", {"name": "lab__research"})
+
+    [asked] = [message["params"] for message in lab.received if message.get("method") == "prompts/get"]
+    assert "task" not in asked
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_no_secret_of_a_server_is_in_the_error_of_its_task(tmp_path: Path, mode: str):
+    async def failing(_task: FakeTask) -> JsonObject:
+        return text("denied for hunter2-of-anna", isError=True)
+
+    lab = server("legacy", failing, entry={"command": "in-memory", "env": {"TOKEN": "hunter2-of-anna"}})
+
+    async with world(tmp_path, {"lab": lab}, listing="auto") as w:
+        async with w.client(mode) as client:
+            waited = await client.call("lab__research", {})
+        async with connected(w, mode) as tasks:
+            followed = await tasks.result(await tasks.start("lab__research", {}))
+
+    assert "hunter2" not in str(waited) + str(followed)
+
+
+async def test_a_server_does_not_go_to_sleep_between_two_looks_at_a_task(tmp_path: Path):
+    lab = server("legacy", poll_ms=300)
+
+    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"idle_stop_s": 0.05}}}) as w:
+        starts = lab.starts
+        async with connected(w, "legacy") as tasks:
+            result = await tasks.result(await tasks.start("lab__research", {"topic": "owls"}))
+
+    assert result["content"] == text("report on owls")["content"]
+    assert lab.starts == starts + 1
+
+
+async def test_a_server_that_says_nothing_of_its_task_is_not_waited_for(tmp_path: Path):
+    lab = TaskServer(eras=("legacy",), hangs_at="tasks/get")
+
+    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"call_timeout_s": 0.1}}}) as w:
+        async with w.client("legacy") as client:
+            result = await client.call("lab__research", {})
+
+    assert result["isError"] is True
+    assert "did not say within 0.1 s" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_question_that_cannot_be_asked_ends_the_task_or_is_answered_with_an_error(tmp_path: Path, form: str):
+    lab = server(form, asking)
+
+    async with world(tmp_path, {"lab": lab}) as w, w.client("legacy") as client:
+        result = await client.tried("lab__research", {})
+
+    assert isinstance(result, MCPError) or result["isError"]
+    assert not [task for task in lab.made if task.status == "completed"]
+
+
+async def test_a_task_of_a_tool_that_only_runs_as_one_asks_a_client_of_2026_that_knows_no_tasks(tmp_path: Path):
+    async def ask(_context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"name": params.message})
+
+    lab = server("modern", asking)
+
+    async with (
+        world(tmp_path, {"lab": lab}, listing="auto") as w,
+        w.client(MODERN, elicitation_callback=ask) as client,
+    ):
+        result = await client.call_tool("lab__research", {})
+
+    assert result.content[0].text == "Who?"
+    assert len(lab.made) == 1

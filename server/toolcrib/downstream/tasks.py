@@ -194,6 +194,9 @@ class ServerTask:
                 self._answer_new(call, questions)
             await anyio.sleep(max(self.state.poll_s, self._least_poll_s))
             await self._look(call, relay)
+        if not is_legacy and self.state.result is None and not self.state.error:
+            # It had ended when it was made, and the answer to the call has no result in it.
+            await self._look(call, relay)
         if self.state.status == "cancelled":
             raise DownstreamError(types.INTERNAL_ERROR, f"The server cancelled the task. {self.state.message}".rstrip())
         if is_legacy:
