@@ -9,7 +9,7 @@ from toolcrib.base.text import search_text, spelling_key
 from toolcrib.search.documents import Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.postings import Counting, Does, Text, Worded, nothing
-from toolcrib.search.ranking import Field, FieldedBm25, Lessons
+from toolcrib.search.ranking import Context, Field, FieldedBm25, Lessons
 from toolcrib.search.semantic import Semantic
 
 SAID = {
@@ -83,6 +83,7 @@ class Scope:
     emptiness: str = ""
     losses: Mapping[int, float] = field(default_factory=dict[int, float])
     taught: Lessons = field(default_factory=dict[str, Mapping[int, float]])
+    context: Context | None = None
 
     def lessons(self, query: str) -> Lessons:
         return {word: self.taught.get(word, {}) for word in search_text(query).split()} if self.taught else {}

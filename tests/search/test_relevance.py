@@ -1,6 +1,6 @@
 """What each mechanism of the ranking adds, on documents so small that it can be worked out by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from plain_texts import bm25_of
@@ -8,7 +8,7 @@ from plain_texts import bm25_of
 from toolcrib.search.confidence import NO_EVIDENCE, Evidence
 from toolcrib.search.english import stem
 from toolcrib.search.query import read_verbs
-from toolcrib.search.ranking import Field, Ranked, Relevance, boosted
+from toolcrib.search.ranking import Context, Field, Ranked, Relevance, boosted, supported
 
 FIELDS = (Field(1, 0), Field(1, 0))
 """A name and a text, alike, of which length does not count."""
@@ -461,3 +461,46 @@ class TestLessons:
     def test_where_no_text_matches_what_was_taught_is_found_without_evidence(self):
         ranked = self.boosted({}, paint={5: 0.5, 4: 0.5})
         assert ranked == Ranked(((4, 0.2), (5, 0.2)), NO_EVIDENCE)
+
+
+class TestContext:
+    """What is said about groups of documents, in a ranking that stands: even and odd numbers are two groups."""
+
+    SAID = Evidence(level=0.6, coverage=0.9, gap=0.1, words=0.5)
+    MEMBERS: Mapping[str, Sequence[int]] = {"even": range(0, 20, 2), "odd": range(1, 20, 2)}
+
+    def supported(
+        self, matches: Mapping[int, float], among: Collection[int] | None = None, *, even: str = "", odd: str = ""
+    ) -> Ranked:
+        stems = {"even": frozenset(even.split()), "odd": frozenset(odd.split())}
+        context = Context(stems, self.MEMBERS, lambda number: "odd" if number % 2 else "even")
+        ranked = Ranked(tuple(matches.items()), self.SAID if matches else NO_EVIDENCE)
+        rarities = {"paint": 3.0, "wall": 1.0}
+        return supported(ranked, context, frozenset(rarities), rarities.__getitem__, among)
+
+    def test_a_document_gains_a_tenth_of_the_best_for_as_much_of_the_query_as_is_said_about_its_group(self):
+        ranked = self.supported({0: 20.0, 1: 10.0, 3: 8.0}, odd="wall tile")
+        assert ranked.matches == ((0, 20), (1, alike(10 + 0.1 * 0.25 * 20)), (3, alike(8 + 0.1 * 0.25 * 20)))
+        assert ranked.evidence == self.SAID
+
+    def test_where_nothing_of_the_query_is_said_about_any_group_all_is_as_it_was(self):
+        before = Ranked(((0, 20.0), (1, 10.0)), self.SAID)
+        assert self.supported(dict(before.matches), even="tile", odd="roof") == before
+
+    def test_what_the_texts_say_speaks_for_no_other_document_that_comes_first(self):
+        ranked = self.supported({0: 20.0, 1: 19.0}, odd="paint wall")
+        assert [number for number, _ in ranked.matches[:2]] == [1, 0]
+        assert ranked.evidence == Evidence(level=0, coverage=0, gap=0, words=0.5)
+
+    def test_five_of_a_group_are_found_about_which_most_of_the_query_is_said(self):
+        ranked = self.supported({}, odd="paint", even="wall")
+        assert ranked.matches == tuple((number, alike(0.075)) for number in (1, 3, 5, 7, 9))
+        assert ranked.evidence == NO_EVIDENCE
+
+    def test_only_those_are_found_that_the_search_may_find(self):
+        ranked = self.supported({}, among=(2, 9, 11), odd="paint wall")
+        assert [number for number, _ in ranked.matches] == [9, 11]
+
+    def test_one_that_is_found_by_its_own_words_keeps_what_they_are_worth(self):
+        ranked = self.supported({1: 20.0}, odd="paint")
+        assert ranked.matches[0] == (1, alike(20 + 0.1 * 0.75 * 20))

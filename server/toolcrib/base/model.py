@@ -276,6 +276,10 @@ class SkillFile:
     problems: tuple[SkillProblem, ...]
 
 
+OF_SERVERS = "server/"
+"""How the label of every root begins that has the skills of a server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """An indexed skill in memory: the facts to find, name and filter it, without its text.
@@ -305,6 +309,11 @@ class Skill:
     is_pinned: bool
     is_hidden: bool
     is_conforming: bool
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it comes from a server, which may change it at any time."""
+        return self.source.startswith(OF_SERVERS)
 
     @property
     def summary(self) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject, OfferKind
-from toolcrib.base.names import Spellings
+from toolcrib.base.names import Spellings, public_name
 from toolcrib.base.text import one_line, search_text, spelling_key, split_summary, truncate
 from toolcrib.catalog.definitions import with_text
 from toolcrib.catalog.denied_names import NameMasker
@@ -94,6 +94,14 @@ class OfferGate:
             return True
         is_open = self._indexer.knows_resources(server) and server in self._open_servers(session)
         return is_open and self._indexer.catalog.may_read(permissions, server, uri)
+
+    def may_use(self, session: Session, server: str, uri: str, name: str) -> bool:
+        """Return whether the session's caller may use what a server has under this URI and calls by this name.
+
+        That is a skill: denied by its name, by its URI, or with its server.
+        """
+        is_denied = self.permissions(session).denies(server, [(name, public_name(server, name))])
+        return not is_denied and self.may_read(session, server, uri)
 
     def listing(self, session: Session, uri: str) -> str | None:
         """Return the one server that lists a URI of its own to the session's caller; None if several do, or none."""

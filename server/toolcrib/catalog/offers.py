@@ -567,6 +567,8 @@ class OfferIndexer:
         self._anyone = policy.anyone
         self._limits = settings.toolcrib.limits
         self.kinds = kinds_exposed(settings)
+        # Skills are read with these lists: who wants them anew has the lists read anew.
+        self._reads_skills = settings.toolcrib.skills.enabled
         self._fingerprints = {key: self._fingerprint(server) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
         self._look_wanted = ChangeSignal()
@@ -575,7 +577,8 @@ class OfferIndexer:
 
     def _fingerprint(self, server: ServerSettings) -> str:
         limits = self._limits
-        return f"{_FORMAT}.{limits.offers_per_server}.{limits.offers_max_bytes}.{server.fingerprint}"
+        read = (_FORMAT, limits.offers_per_server, limits.offers_max_bytes, *(["skills"] if self._reads_skills else []))
+        return f"{'.'.join(map(str, read))}.{server.fingerprint}"
 
     def load(self) -> None:
         """Load the index. Blocks."""

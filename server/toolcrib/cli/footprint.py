@@ -22,7 +22,7 @@ from toolcrib.config.paths import (
     user_cache_root,
     user_data_root,
 )
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import SERVER_SKILLS, Settings
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
 from toolcrib.gateway.instances import instance_folders
 from toolcrib.server.early import FOLDER as GREETINGS
@@ -99,7 +99,9 @@ def own_files(folder: Path) -> Iterator[Path]:
     """
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            if entry.name in _OWN_FOLDERS:
+            if entry.name == SERVER_SKILLS:
+                yield from _files_below(Path(entry.path))
+            elif entry.name in _OWN_FOLDERS:
                 yield from (Path(each.path) for each in os.scandir(entry.path) if each.is_file(follow_symlinks=False))
         elif any(fnmatchcase(entry.name, pattern) for pattern in _OWN):
             yield Path(entry.path)

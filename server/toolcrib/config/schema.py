@@ -710,6 +710,12 @@ class LimitsSection(Section):
     """Files beside one SKILL.md."""
     skill_files_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
     """Size of the files beside one SKILL.md together."""
+    server_skills: Count = 200
+    """Skills taken from one server."""
+    server_skills_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
+    """Total size of the files of these skills."""
+    server_skills_timeout_s: Seconds = 60
+    """How long reading the skills of one server may take; those read by then are used."""
 
 
 class ToolcribSection(Section):

@@ -89,6 +89,9 @@ TOOL_CACHE = "tool_cache.db"
 SKILL_CACHE = "skills.db"
 """The name of the skill index in its directory."""
 
+SERVER_SKILLS = "server-skills"
+"""The name of the folder with copies of the skills of servers, in the cache directory."""
+
 STATE = "state.db"
 """The name of the file of decisions in its directory."""
 
@@ -262,6 +265,11 @@ class Settings:
         """Return the file of the skill index."""
         named = self.toolcrib.skills.cache_dir
         return (self.cache_dir if named is None else Path(named)) / SKILL_CACHE
+
+    @property
+    def server_skills_dir(self) -> Path:
+        """Return the directory of copies of the skills of servers, a folder for each server."""
+        return self.cache_dir / SERVER_SKILLS
 
     @property
     def state_file(self) -> Path:

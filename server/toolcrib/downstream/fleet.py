@@ -136,7 +136,8 @@ class Fleet:
         # The connections of the only client list what is listed, which may depend on what it can do.
         ingest = dependencies.ingest if dependencies.isolation.one_client else self._compare
         elsewhere = dependencies.offers
-        if dependencies.offers.kinds and not dependencies.isolation.one_client:
+        is_read = dependencies.offers.kinds or dependencies.offers.skills
+        if is_read and not dependencies.isolation.one_client:
             elsewhere = OfferSink(changed=self._offers_changed)
         if dependencies.isolation.one_client:
             return replace(dependencies, ingest=ingest, offers=elsewhere)

@@ -1,9 +1,9 @@
 """Resources and prompts of one server: their lists, and subscriptions, each held once and renewed after a restart."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Never
 
 import anyio
@@ -12,17 +12,20 @@ import mcp_types as types
 from mcp import MCPError
 
 from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed, StoreError
-from toolcrib.base.json_values import weight
+from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import OfferKind
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import Connection, Undelivered, capabilities_of, offered_by, rest_s
 from toolcrib.downstream.failures import reason_of
-from toolcrib.downstream.states import Offered, RawList
+from toolcrib.downstream.states import Offered, OfferedSkills, RawList
 
 _ELSEWHERE_S = 1.0
 """Between two readings by another connection, which may have to be started for each."""
+
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+"""What a server declares that has skills (SEP-2640)."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,12 +63,14 @@ class OfferSink:
 
     ``changed`` gets the key of a server that announces changes on a connection whose lists are not requested.
     ``announced`` gets the kinds of lists whose changes a server has announced, after these were read.
+    ``skills`` gets the skills of servers; None: they are not requested.
     """
 
     kinds: frozenset[OfferKind] = frozenset()
     listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _ignore_offers
     changed: Callable[[str], None] = _ignore_change
     announced: Callable[[Collection[OfferKind]], None] = _ignore_kinds
+    skills: Callable[[ServerSettings, OfferedSkills], Awaitable[None]] | None = None
 
 
 class LiveOffers:
@@ -93,6 +98,10 @@ class LiveOffers:
                 resources = declared.resources
                 subscribes = bool(resources and (resources.subscribe or connection.era == "modern"))
                 await self._sink.listed(self._settings, Offered(lists, subscribes, declared.completions is not None))
+            # Whoever waits for the lists does not wait for skills, which take a request for each file.
+            self.first.set()
+            if kinds is None or "resource" in kinds:
+                await self._read_skills(connection, lists)
         except StoreError as error:
             _log.warning("what %s offers could not be stored: %s %s", self._settings.key, error, error.detail)
         finally:
@@ -130,6 +139,28 @@ class LiveOffers:
             else:
                 self._log_unusable(method, reason_of(error))
 
+    async def _read_skills(self, connection: Connection, lists: dict[OfferKind, RawList]) -> None:
+        """Read the skills that are among the resources, or that the server lists, and pass them to the sink."""
+        take = self._sink.skills
+        if take is None:
+            return
+        if "resource" not in lists:
+            await self._read_kind(connection, "resource", lists)
+        resources = lists.get("resource")
+        if resources is None:  # it could not be read, which says nothing about skills
+            return
+        offered = OfferedSkills()
+        if _may_have_skills(connection, resources.items):
+            read_skills = await anyio.to_thread.run_sync(_skill_reader)
+            timeout_s = self._settings.options.connect_timeout_s
+            offered = await read_skills(connection, resources.items, self._limits, timeout_s)
+        for each in offered.refused:
+            reason = self._clean(each.reason)
+            _log.warning("a skill of %s is left out: %s: %s", self._settings.key, self._clean(each.name), reason)
+        if resources.cut and offered.is_complete:
+            offered = replace(offered, is_complete=False)
+        await take(self._settings, offered)
+
     async def _raw(self, connection: Connection, method: _Method) -> RawList:
         """Return the items of a list within the bounds, and the reason if it is cut."""
         items: list[Any] = []
@@ -154,6 +185,20 @@ class LiveOffers:
 
     def _log_unusable(self, method: _Method, reason: str) -> None:
         _log.warning("the answer of %s to %s cannot be used: %s", self._settings.key, method.name, self._clean(reason))
+
+
+def _skill_reader() -> Callable[[Connection, Sequence[Any], LimitsSection, float], Awaitable[OfferedSkills]]:
+    from toolcrib.downstream.skills import read_skills  # noqa: PLC0415 - few servers have any
+
+    return read_skills
+
+
+def _may_have_skills(connection: Connection, resources: Iterable[Any]) -> bool:
+    """Return whether a server declares skills, or lists resources of the kind that they have."""
+    if SKILLS_EXTENSION in (capabilities_of(connection.session).extensions or {}):
+        return True
+    uris = (as_object(item).get("uri") for item in resources)
+    return any(isinstance(uri, str) and uri.startswith("skill://") for uri in uris)
 
 
 def _too_many(limits: LimitsSection) -> str:

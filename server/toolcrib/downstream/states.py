@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from toolcrib.base.model import OfferKind
+from toolcrib.base.model import OfferKind, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,23 @@ class Offered:
     lists: Mapping[OfferKind, RawList]
     subscribes: bool
     completes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedSkill:
+    """One skill of a server, as it gave it: the URI of its SKILL.md, and the bytes of all its files by URI."""
+
+    uri: str
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedSkills:
+    """The skills of a server, and those that were refused. Unless ``is_complete``, there may be others."""
+
+    skills: tuple[OfferedSkill, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    is_complete: bool = True
 
 
 class State(StrEnum):

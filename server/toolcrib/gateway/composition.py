@@ -40,7 +40,7 @@ from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
-from toolcrib.downstream.states import DOWN, Offered, Status
+from toolcrib.downstream.states import DOWN, Offered, OfferedSkills, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import ConfigReloaded, DownstreamState, ListOutdated, StateReplaced
@@ -401,7 +401,12 @@ class _ServerReports:
             jitter=self._jitter,
             compare=self._compared,
             isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
-            offers=OfferSink(kinds, self._offered, announced=self._offers_announced),
+            offers=OfferSink(
+                kinds,
+                self._offered,
+                announced=self._offers_announced,
+                skills=self._offered_skills if section.skills.enabled else None,
+            ),
             suspended_calls=self._suspended_calls,
             logins=self._logins,
             announced=self._announced,
@@ -422,6 +427,12 @@ class _ServerReports:
 
     def _offers_announced(self, kinds: Collection[OfferKind]) -> None:
         self.generation.offline.offers.announced(kinds)
+
+    async def _offered_skills(self, server: ServerSettings, offered: OfferedSkills) -> None:
+        generation = self.generation
+        if generation.skills is not None:
+            with generation.held():
+                await generation.skills.mirror(self._entry(server), offered)
 
     async def _ingested(self, ingest: Callable[[Offline], Awaitable[_T]]) -> _T:
         """Return the result of ``ingest`` for the generation in use; repeat it if that was replaced meanwhile.

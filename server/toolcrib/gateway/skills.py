@@ -53,6 +53,7 @@ def open_skills(offline: Offline, runtime: Runtime, skill_runtime: SkillRuntime)
                 ),
                 gate=offline.gate,
                 indexer=offline.indexer,
+                offer_gate=offline.offer_gate,
                 views=offline.views,
                 events=offline.events,
                 confirmations=offline.confirmations,

@@ -1,7 +1,7 @@
 """The lists of tools that sessions are shown, and the notifications that a client's list has changed."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.envelopes import LIST_TTL_MS
 from toolcrib.server.sessions import Sessions
 from toolcrib.server.subscriptions import ResourceUpdates, Teller, tell
-from toolcrib.skills.catalog import Scope
+from toolcrib.skills.catalog import ChangedScopes
 
 _NAMES_TOLD = 50
 
@@ -191,14 +191,18 @@ class ListChanges:
                 if self._offers.differs(session, change, kinds):
                     self._tasks.start_soon(tell, say)
 
-    def on_skills_change(self, scopes: Collection[Scope]) -> None:
+    def on_skills_change(self, changed: ChangedScopes) -> None:
         """Notify every session and subscriber in these scopes that their list of resources, with skills, has changed.
+
+        Of changes of servers' skills, which policy may hide, only those to whom nothing is denied are notified.
 
         Does nothing if these notifications were not announced.
         """
         if self._offers.is_listed("resource"):
             for session, say in self._everybody(ResourcesListChanged()):
-                if (session.caller.tenant_id, session.caller.project_id) in scopes:
+                scope = session.caller.tenant_id, session.caller.project_id
+                sees_all = self._gate.permissions(session).unrestricted
+                if scope in changed.own or (sees_all and scope in changed.of_servers):
                     self._tasks.start_soon(tell, say)
 
     def _announce(self, event: _Event) -> None:

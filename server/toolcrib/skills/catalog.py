@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import Problem, StoreError, UnknownSkill
 from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.states import OfferedSkills
 from toolcrib.policy.rules import Visibility
 from toolcrib.policy.state import SkillDecisions, Use
 from toolcrib.skills.index import SkillChanges, SkillIndex
@@ -28,6 +29,7 @@ from toolcrib.skills.sources.scanning import (
     scan,
     shown_path,
 )
+from toolcrib.skills.sources.servers import copies_of, copy, remove_others
 from toolcrib.skills.visible import VisibleSkills
 
 _VISIBLE_MAX = 64
@@ -41,6 +43,23 @@ _REFRESH_PAUSE = 9
 """Minimum pause after a check, relative to its duration, so that checking never takes more than a tenth of the time."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedScopes:
+    """The scopes whose list of skills has changed; ``of_servers`` are those with changes of servers' skills alone."""
+
+    own: frozenset[Scope] = frozenset()
+    of_servers: frozenset[Scope] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.own or self.of_servers)
+
+    def with_scope(self, scope: Scope, *, of_servers: bool) -> "ChangedScopes":
+        """Return these and one more."""
+        if of_servers:
+            return ChangedScopes(self.own, self.of_servers | {scope})
+        return ChangedScopes(self.own | {scope}, self.of_servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +101,17 @@ class SkillCatalog:
         # Other processes write to both: what they change there changes what is visible here.
         self._stores = index.store, decisions.store
         self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
-        found = find_roots(settings)
+        self._copies = {key: copies_of(settings, server) for key, server in settings.servers.items()}
+        found = find_roots(settings, self._copies)
         self._places = found.places
         self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
         self._by_key = {root.rows_key: root for root in found.roots}
         self._marks: dict[str, dict[str, FileMark]] = {}
         self._problems: dict[str, tuple[SkillProblem, ...]] = {}
         self._visible = Recent[Scope, VisibleSkills](_VISIBLE_MAX)
-        self._seen = Recent[Scope, int](_VISIBLE_MAX)
-        self._changed: frozenset[Scope] = frozenset()
-        self._subscribers: list[Callable[[frozenset[Scope]], None]] = []
+        self._seen = Recent[Scope, tuple[int, int]](_VISIBLE_MAX)
+        self._changed = ChangedScopes()
+        self._subscribers: list[Callable[[ChangedScopes], None]] = []
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._versions: list[int] = []
@@ -131,19 +151,23 @@ class SkillCatalog:
         if self._clock() < self._next_refresh or not self._refreshing.acquire(blocking=False):
             return
         try:
-            began = self._clock()
-            found = find_roots(self._settings)
-            if [root.rows_key for root in found.roots] != [root.rows_key for root in self.roots]:
-                with self._lock:
-                    self._by_key = {root.rows_key: root for root in found.roots}
-                    self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
-                    self._places = found.places
-                    self._forget_visible()
-            self.refresh(stop)
-            now = self._clock()
-            self._next_refresh = now + max(_REFRESH_S, _REFRESH_PAUSE * (now - began))
+            self._look(stop)
         finally:
             self._refreshing.release()
+
+    def _look(self, stop: threading.Event) -> None:
+        """Detect what was added, changed or removed, roots included. One thread at a time."""
+        began = self._clock()
+        found = find_roots(self._settings, self._copies)
+        if [root.rows_key for root in found.roots] != [root.rows_key for root in self.roots]:
+            with self._lock:
+                self._by_key = {root.rows_key: root for root in found.roots}
+                self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
+                self._places = found.places
+                self._forget_visible()
+        self.refresh(stop)
+        now = self._clock()
+        self._next_refresh = now + max(_REFRESH_S, _REFRESH_PAUSE * (now - began))
 
     def visible(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), except hidden ones."""
@@ -167,30 +191,31 @@ class SkillCatalog:
             else:
                 folders.add(_folder(skill.path))
         visible = VisibleSkills(shown, generation)
-        seen = hash(tuple((each.source, each.folder, each.name, each.description) for each in visible.skills))
+        seen = _hash_of(skill for skill in visible.skills if not skill.is_of_server), _hash_of(visible.of_servers)
         with self._lock:
             self._hidden.update(hidden)
             if generation == self._generation:
                 self._visible[key] = visible
                 if key in self._seen and self._seen[key] != seen:
-                    self._changed |= {key}
+                    is_own = self._seen[key][0] != seen[0]
+                    self._changed = self._changed.with_scope(key, of_servers=not is_own)
                 self._seen[key] = seen
         return visible
 
-    def changed_scopes(self) -> frozenset[Scope]:
+    def changed_scopes(self) -> ChangedScopes:
         """Return the scopes whose list of skills has changed since the last call."""
         with self._lock:
-            changed, self._changed = self._changed, frozenset()
+            changed, self._changed = self._changed, ChangedScopes()
         return changed
 
-    def subscribe(self, notify: Callable[[frozenset[Scope]], None]) -> None:
+    def subscribe(self, notify: Callable[[ChangedScopes], None]) -> None:
         """Call ``notify`` on the event loop with the scopes whose list of skills has changed."""
         self._subscribers.append(notify)
 
-    def announce(self, scopes: frozenset[Scope]) -> None:
+    def announce(self, changed: ChangedScopes) -> None:
         """Notify subscribers that the list of skills of these scopes has changed, if there are any."""
-        for notify in self._subscribers if scopes else ():
-            notify(scopes)
+        for notify in self._subscribers if changed else ():
+            notify(changed)
 
     def for_person(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see, including skills that their author hides from models but not from people."""
@@ -282,7 +307,35 @@ class SkillCatalog:
         with self._lock:
             hidden = [place for place in self._hidden.get(skill.root, ()) if place.startswith(start) and place != own]
         inner = tuple(sorted(place.removeprefix(start) for place in hidden))
-        return SkillFolder(folder, root.base, file_name, inner)
+        return SkillFolder(folder, root.base, file_name, inner, is_copy=bool(root.server))
+
+    def remove_old_copies(self) -> None:
+        """Remove the copies of skills of servers that the config does not have any more."""
+        remove_others(self._settings.server_skills_dir, self._copies.values())
+
+    def server_of(self, skill: Skill) -> str:
+        """Return the key of the server that a skill comes from; empty if it comes from none."""
+        root = self._by_key.get(skill.root)
+        return root.server if root else ""
+
+    def copy(self, server: ServerSettings, offered: OfferedSkills, stop: threading.Event) -> ChangedScopes:
+        """Take in the skills of a server; return the scopes whose list has changed since the last look.
+
+        Raises:
+            StoreError: they cannot be stored.
+
+        """
+        depth = self._settings.toolcrib.limits.skill_depth
+        try:
+            is_changed = copy(self._copies[server.key], offered, depth)
+        except OSError as error:
+            raise StoreError("the skills of a server cannot be written", detail=str(error)) from None
+        if is_changed:
+            with self._refreshing:  # another thread may have looked before the last file was written
+                self._look(stop)
+            for tenant_id, project_id in self._seen:
+                self.visible(Caller(tenant_id=tenant_id, project_id=project_id))
+        return self.changed_scopes()
 
     def read_file(self, skill: Skill, path: str, limit: int) -> bytes:
         """Return a file of a skill; the SKILL.md of one without a folder is generated.
@@ -364,6 +417,10 @@ class SkillCatalog:
     def _forget_visible(self) -> None:
         self._visible.clear()
         self._generation += 1
+
+
+def _hash_of(skills: Iterable[Skill]) -> int:
+    return hash(tuple((each.source, each.folder, each.name, each.description) for each in skills))
 
 
 def _folder(path: str) -> str:

@@ -63,6 +63,11 @@ def of_repository(skill: Skill) -> bool:
     return skill.source.partition("-")[0] == "repo"
 
 
+def server_uri(skill: Skill) -> str:
+    """Return the URI under which a server itself knows a skill of its own."""
+    return skill_uri("", skill.folder)
+
+
 def skill_uri(source: str, folder: str, file: str = SKILL_FILE) -> str:
     """Return the URI of a file of the skill in ``folder`` of ``source``; each is a POSIX path, ``folder`` may be empty.
 

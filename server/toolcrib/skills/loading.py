@@ -270,7 +270,7 @@ class SkillLoader:
 
     def _base(self, folder: SkillFolder | None, clean: Callable[[str], str]) -> str:
         """Return the working directory for scripts of the skill, if its path may be shown; else empty (C15)."""
-        if folder is None or not self._exposes_paths:
+        if folder is None or folder.is_copy or not self._exposes_paths:
             return ""
         # A path that cleaning would change is useless afterwards.
         path = str(folder.real)

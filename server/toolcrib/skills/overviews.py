@@ -275,6 +275,8 @@ class Overviews:
                 clean=partial(cleaner.about, skill),
             )
             for skill, spelling in spelled
+            # A server's skills are found by search only: they must not take room from the person's own.
+            if not skill.is_of_server
             if not of_repository(skill) or _PLAIN_NAME.fullmatch(spelling)
         ]
         return skill_directory(entries, section)
@@ -292,7 +294,7 @@ class Overviews:
             entries = [
                 CatalogEntry(
                     name=visible.name_for(skill, cleaner.about),
-                    description=cleaner.about(skill, skill.description or skill.trigger),
+                    description=_room_of(skill, cleaner.about(skill, skill.description or skill.trigger)),
                     uri=cleaner.about(skill, skill_uri(skill.source, skill.folder)),
                     source=skill.source,
                 )
@@ -367,6 +369,11 @@ class Overviews:
             return found[0]
 
         return await self._use_cases.run(switch)
+
+
+def _room_of(skill: Skill, description: str) -> str:
+    # Descriptions are shortened equally for all: long ones of servers would shorten the person's own.
+    return truncate(description, _DESCRIPTIONS[-1]) if skill.is_of_server else description
 
 
 def _page_uri(form: Literal["xml", "json"], start: int, count: int) -> str:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,15 +12,17 @@ from weakref import WeakKeyDictionary
 import anyio
 import anyio.to_thread
 
-from toolcrib.base.cache import RecentBy
+from toolcrib.base.cache import Recent, RecentBy
 from toolcrib.base.errors import BadRequest, ToolcribError, Unavailable
-from toolcrib.base.model import Caller, Skill
+from toolcrib.base.model import OF_SERVERS, Caller, Skill
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.offer_search import OfferGate
 from toolcrib.catalog.views import CatalogViews
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.states import OfferedSkills
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.policy.confirmations import Confirmations, Subject
@@ -39,7 +41,8 @@ from toolcrib.skills.answers import (
     RelevantRequest,
     SearchAnswer,
 )
-from toolcrib.skills.catalog import RootLoad, Scope, SkillCatalog, SkillInputs
+from toolcrib.skills.catalog import ChangedScopes, RootLoad, SkillCatalog, SkillInputs
+from toolcrib.skills.identity import server_uri
 from toolcrib.skills.index import LEARNED_KEPT
 from toolcrib.skills.penalties import NO_PENALTIES, ReportedOutcomes
 from toolcrib.skills.relevance import CANDIDATES, frame_tags, select_skills, with_frame_matches
@@ -62,6 +65,10 @@ _TRIGGER_MAX = 160
 _SHOWN_MAX = 4000
 """Maximum number of cached entries of lists, for each kind of caller."""
 _WHOLE_TOKENS = 6000
+_PARTS_MAX = 32
+"""Maximum number of cached subsets of the visible skills, without skills of different servers."""
+_SHARE_OF_SERVERS = 4
+"""Skills of servers are at most this fraction (1/n) of those that are added to a prompt unasked, but may be one."""
 _UNREQUESTED_S = 0.5
 """Delay, in seconds, after which the skills are scanned even if no client has requested them."""
 _CONFIRMATIONS_MAX = 5
@@ -94,6 +101,7 @@ class SkillDependencies:
     outcomes: ReportedOutcomes
     gate: Gate
     indexer: Indexer
+    offer_gate: OfferGate
     views: CatalogViews
     events: EventLog
     confirmations: Confirmations
@@ -126,6 +134,7 @@ class SkillUseCases:
         self._catalog, self._events = dependencies.catalog, dependencies.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         # Weak in both: a snapshot of skills, or a catalog, that is no longer current must not stay for its entries.
+        self._parts: WeakKeyDictionary[VisibleSkills, Recent[frozenset[int], VisibleSkills]] = WeakKeyDictionary()
         self._shown: WeakKeyDictionary[VisibleSkills, RecentBy[Cleaner, int, FoundSkill]] = WeakKeyDictionary()
         self.loads: list[RootLoad] = []
         self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
@@ -177,6 +186,7 @@ class SkillUseCases:
                             updated_count=load.changes.added + load.changes.updated,
                         )
                     )
+            await anyio.to_thread.run_sync(self._catalog.remove_old_copies)
             lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
             for problem in (*self._catalog.problems, *lacking):
                 _log.warning("%s", problem)
@@ -190,6 +200,16 @@ class SkillUseCases:
         if not self._is_loaded.is_set():
             return None
         return await anyio.to_thread.run_sync(self._catalog.inputs, session.caller)
+
+    async def mirror(self, server: ServerSettings, offered: OfferedSkills) -> None:
+        """Take in the skills of a server: from now on they are found, listed and read like others.
+
+        Raises:
+            StoreError: they cannot be stored.
+
+        """
+        changed = await anyio.to_thread.run_sync(self._catalog.copy, server, offered, self._stopped)
+        self._catalog.announce(changed)
 
     def stop(self) -> None:
         """Stop the current scan soon, and start no other."""
@@ -207,7 +227,7 @@ class SkillUseCases:
         with anyio.move_on_after(self.dependencies.runtime.deadline - anyio.current_time()):
             await self._is_loaded.wait()
 
-        def run() -> tuple[_Answer, frozenset[Scope]]:
+        def run() -> tuple[_Answer, ChangedScopes]:
             if self._is_loaded.is_set():
                 try:
                     self._catalog.refresh_if_due(self._stopped)
@@ -292,7 +312,23 @@ class SkillUseCases:
             from toolcrib.skills.text.cleaning import Cleaner  # noqa: PLC0415 - as above
 
             cleaner = self._cleaners[masker.permissions.key] = Cleaner(masker, redact=self._section.redact_pii)
-        return self._catalog.visible(session.caller), cleaner
+        return self._permitted(session, self._catalog.visible(session.caller)), cleaner
+
+    def _permitted(self, session: Session, visible: VisibleSkills) -> VisibleSkills:
+        """Return the skills without those of servers that the caller may not read there either."""
+        gate = self.dependencies.offer_gate
+        if not visible.of_servers or gate.permissions(session).unrestricted:
+            return visible
+        refused = frozenset(
+            skill.row
+            for skill in visible.of_servers
+            if not gate.may_use(session, self._catalog.server_of(skill), server_uri(skill), skill.name)
+        )
+        # For each set its own value: what is derived from it has no word of the others.
+        rest = [skill for skill in visible.everything if skill.row not in refused]
+        return self._parts.setdefault(visible, Recent(_PARTS_MAX)).get(
+            refused, lambda: VisibleSkills(rest, visible.generation)
+        )
 
     def has_own(self, session: Session) -> bool:
         """Return whether a session's caller has skills besides the core pack, which only says how to use toolcrib.
@@ -521,7 +557,8 @@ class SkillUseCases:
             skill
             for skill in select_skills(matches, tags, request.task_type)
             if not self._catalog.must_confirm(skill) or confirmations.is_allowed(session, approval_of(principal, skill))
-        ][:top_k]
+        ]
+        skills = _with_few_of_servers(skills, top_k)
         text, raw_tokens = self.loader.load_brief(
             skills, cleaner, session, request.max_tokens or self._section.max_tokens
         )
@@ -544,15 +581,31 @@ class SkillUseCases:
         ``for_person`` includes problems of skills that agents may not know of (R113).
         """
         codes = (*LIMITS_MET, LEARNED_KEPT) if for_person else LIMITS_MET
+        # Whoever may not use all of a server must not learn what else it has.
+        hides_servers = not (for_person or cleaner.masker.hides_nothing)
         return [
             LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)
             for source, problem in self._catalog.reports(caller, hidden=for_person)
+            if not (hides_servers and source.startswith(OF_SERVERS))
             if problem.level == "error" or problem.code in codes
         ]
 
     def _for_events(self, session: Session, query: str) -> str:
         dependencies = self.dependencies
         return dependencies.gate.without_denied_names(session, query, dependencies.indexer.current())
+
+
+def _with_few_of_servers(skills: Sequence[Skill], count: int) -> list[Skill]:
+    """Return the first ``count`` skills, of which servers get a small share: they displace few of the person's own."""
+    left = max(count // _SHARE_OF_SERVERS, 1)
+    chosen: list[Skill] = []
+    for skill in skills:
+        if skill.is_of_server:
+            if not left:
+                continue
+            left -= 1
+        chosen.append(skill)
+    return chosen[:count]
 
 
 def _by_name(skill: Skill) -> tuple[str, str]:

@@ -72,6 +72,11 @@ class VisibleSkills:
         return self._number_by_row[skill.row]
 
     @cached_property
+    def of_servers(self) -> tuple[Skill, ...]:
+        """The skills that come from servers, copies included."""
+        return tuple(skill for skill in self.everything if skill.is_of_server)
+
+    @cached_property
     def by_number(self) -> dict[int, Skill]:
         """Return ``skills`` by their number."""
         return dict(enumerate(self.skills))
@@ -131,11 +136,16 @@ class VisibleSkills:
         As a last resort, those in a folder of this name: a pack's skill is also known without the pack's name.
         """
         spelling = _bare(spelling)
-        return (
-            self._by_name.get(spelling)
-            or self._by_joined_name.get(spelling_key(spelling))
-            or self._by_folder_name.get(spelling, ())
-        )
+        # A server must not take a name from the person's skills, however it spells its own: those are looked for first.
+        for skills in self._spelled(spelling) if self.of_servers else ():
+            if own := _without_servers(skills):
+                return own
+        return next((skills for skills in self._spelled(spelling) if skills), ())
+
+    def _spelled(self, spelling: str) -> Iterator[tuple[Skill, ...]]:
+        yield self._by_name.get(spelling, ())
+        yield tuple(self._by_joined_name.get(spelling_key(spelling), ()))
+        yield self._by_folder_name.get(spelling, ())
 
     def near(self, name: str, clean: Clean = as_it_is) -> tuple[str, ...]:
         """Return up to three existing names of skills that may be meant by the unknown ``name`` (C23).
@@ -211,6 +221,10 @@ class VisibleSkills:
     @cached_property
     def _by_folder_name(self) -> dict[str, tuple[Skill, ...]]:
         return _grouped(self.skills, lambda skill: skill.folder.rpartition("/")[2])
+
+
+def _without_servers(skills: Iterable[Skill]) -> tuple[Skill, ...]:
+    return tuple(skill for skill in skills if not skill.is_of_server)
 
 
 def _place(skill: Skill) -> str:

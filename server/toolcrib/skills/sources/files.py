@@ -87,13 +87,15 @@ class _Mark:
 class SkillFolder:
     """The folder of a skill with a SKILL.md, called ``file_name``. ``base``: the folder that links must not leave.
 
-    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181).
+    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181). ``is_copy``:
+    the skill is a server's, so its files are no place to run anything from.
     """
 
     real: Path
     base: Path | None
     file_name: str
     hidden: tuple[str, ...] = ()
+    is_copy: bool = False
 
     def has(self, path: str) -> bool:
         """Return whether a file of the folder, given as a POSIX path, is part of the skill."""
@@ -213,7 +215,7 @@ def _refuse(relative: str) -> NoReturn:
 
 def _read(folder: Path, relative: str, limit: int, base: Path | None) -> tuple[bytes, _Mark]:
     segments = relative[: _PATH_MAX + 1].split("/")
-    if len(relative) > _PATH_MAX or len(segments) > _DEPTH_MAX or not all(map(_is_served, segments)):
+    if len(relative) > _PATH_MAX or len(segments) > _DEPTH_MAX or not all(map(is_served, segments)):
         _refuse(relative)
     try:
         with _opened(folder, base) as place, ExitStack() as inner:
@@ -225,7 +227,8 @@ def _read(folder: Path, relative: str, limit: int, base: Path | None) -> tuple[b
         _refuse(relative)
 
 
-def _is_served(name: str) -> bool:
+def is_served(name: str) -> bool:
+    """Return whether a file or folder of this name can be part of a skill."""
     return is_plain(name) and not name.startswith(".") and name not in UNSERVED
 
 
@@ -372,7 +375,7 @@ class _ListingWalk:
     def _take(self, entry: os.DirEntry[str], prefix: str) -> bool:
         """Record ``entry`` if it is a file; return whether it is a folder to descend into."""
         path = prefix + entry.name
-        if not _is_served(entry.name) or len(path) > _PATH_MAX:
+        if not is_served(entry.name) or len(path) > _PATH_MAX:
             return False
         with suppress(OSError):
             if entry.is_file(follow_symlinks=False):

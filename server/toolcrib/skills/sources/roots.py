@@ -2,18 +2,20 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from toolcrib.base.errors import Problem
-from toolcrib.base.model import ScopeMode, SkillOrigin, SkillScope
+from toolcrib.base.model import OF_SERVERS, ScopeMode, SkillOrigin, SkillScope
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.loading import PRESET
 from toolcrib.config.schema import SkillPackConfig
 from toolcrib.config.settings import Place, Settings
+from toolcrib.policy.rules import policy_of
 from toolcrib.skills.identity import slug
 
 AGENT_SKILLS = ".agents/skills"
@@ -39,6 +41,9 @@ CORE_PACK = "core"
 
 _SECTION = "toolcrib.skills"
 
+NO_COPIES: Mapping[str, Path] = MappingProxyType({})
+"""There are no servers with skills."""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -47,7 +52,7 @@ class Root:
     ``source`` is its label, unique in this process; ``key`` identifies it globally. ``folder`` is a real path. Links in
     it must not lead out of ``base``, a real folder too; None: they may lead anywhere. ``is_strict``: skills that break
     a rule of the format are omitted. ``pack`` is None except for packs; ``is_core``: it is the one shipped with
-    toolcrib.
+    toolcrib. ``server`` is the key of the server whose skills these are, empty for any other root.
     """
 
     source: str
@@ -60,6 +65,7 @@ class Root:
     base: Path | None = None
     pack: SkillPackConfig | None = None
     is_core: bool = False
+    server: str = ""
 
     @property
     def rows_key(self) -> str:
@@ -87,12 +93,14 @@ class Roots:
     places: tuple[Path, ...] | None = field(default=(), compare=False)
 
 
-def find_roots(settings: Settings) -> Roots:
+def find_roots(settings: Settings, copies: Mapping[str, Path] = NO_COPIES) -> Roots:
     """Return the sources of skills of this config (R108, R161 to R164, C13).
 
+    ``copies`` are the folders with copies of the skills of servers, by their keys, which need not exist.
+
     Order: the core pack, the config's packs, the repository from its root down to the working directory, the home
-    directory, ``skill_dirs``. A folder found twice is one root. A nonexistent one is skipped, and only reported if the
-    config names it.
+    directory, ``skill_dirs``, servers. A folder found twice is one root. A nonexistent one is skipped, and only
+    reported if the config names it.
     """
     section, search = settings.toolcrib.skills, _Search(settings)
     if section.core_pack:
@@ -106,6 +114,7 @@ def find_roots(settings: Settings) -> Roots:
         search.add_user((AGENT_SKILLS,))
     for number, text in enumerate(section.skill_dirs):
         search.add_named(text, join(_SECTION, "skill_dirs", number))
+    search.add_servers(copies, settings)
     return search.found()
 
 
@@ -219,6 +228,15 @@ class _Search:
             self.add_user(in_home)
         else:
             self.problems.append(Problem(where, "is not a preset that toolcrib knows", did_you_mean(preset, PRESETS)))
+
+    def add_servers(self, copies: Mapping[str, Path], settings: Settings) -> None:
+        """Add the skills of servers that were listed, except those of which the policy permits nobody anything."""
+        folders = {key: folder for key, folder in copies.items() if self._is_folder(folder)}
+        anyone = policy_of(settings.toolcrib.policy).anyone if folders else None
+        for key, folder in folders.items():
+            if anyone and anyone.permits_some_of(key):
+                root = self._folder(f"{OF_SERVERS}{slug(key)}", folder)
+                self._keep(replace(root, key=f"server:{key}:{root.key}", base=root.folder, server=key), self._trusted)
 
     def _add_pack(self, pack: SkillPackConfig, folder: Path, *, is_core: bool = False) -> None:
         real = _real(folder)
