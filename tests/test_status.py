@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from worlds import PATIENCE_S, Client, MemoryServer, world
+from worlds import PATIENCE_S, Client, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -210,3 +211,52 @@ async def test_it_counts_what_servers_offer_besides_tools_as_far_as_the_reader_m
     for told in (zoo, status):
         assert (told["resources"], told["resource_templates"], told["prompts"]) == (1, 1, 1)
     assert zoo["refused"] == [{"name": "#3", "reason": "has no uri"}]
+
+
+NEWEST = {"protocol": "2026-07-28", "reason": "the newest"}
+KNOWN = {"protocol": "2025-11-25", "reason": "the server spoke no other when it was listed"}
+ASKS = {"protocol": "2025-11-25", "reason": "in it the server can ask its client"}
+SET = {"protocol": "2025-11-25", "reason": "set by servers.zoo.protocol"}
+
+
+@pytest.mark.parametrize(
+    ("spoken", "protocol", "client", "told"),
+    [
+        (("legacy", "modern"), "auto", "legacy", NEWEST),
+        (("legacy", "modern"), "auto", "asked", ASKS),
+        (("legacy", "modern"), "auto", "2026-07-28", NEWEST),
+        (("legacy", "modern"), "legacy", "2026-07-28", SET),
+        (("legacy",), "auto", "legacy", KNOWN),
+        (("modern",), "auto", "asked", {**NEWEST, "reason": "the server speaks no other"}),
+    ],
+)
+async def test_it_tells_which_protocol_is_spoken_with_a_server_and_why(tmp_path, spoken, protocol, client, told):
+    asked: dict[str, Any] = {"elicitation_callback": _refuse} if client == "asked" else {}
+    era = "legacy" if client == "asked" else client
+    servers = {"zoo": MemoryServer(TOOLS, eras=spoken)}
+    config = {**OFF, "servers": {"zoo": {"protocol": protocol}}}
+    async with world(tmp_path, servers, config) as w, w.client(era, **asked) as connected:
+        await connected.names()
+        await until(lambda: w.happened("downstream_state")[-1]["state"] == "sleeping")
+        assert (await server_of(connected))["connection"] is None
+        await connected.tool_call("zoo__feed")
+        assert (await server_of(connected))["connection"] == told
+        ready = [event for event in w.happened("downstream_state") if event["state"] == "ready"]
+        assert {
+            key: ready[-1][f"protocol{suffix}"] for key, suffix in (("protocol", ""), ("reason", "_reason"))
+        } == told
+
+
+async def test_who_uses_another_connection_is_told_of_their_own(tmp_path):
+    async with world(tmp_path, {"zoo": TOOLS}, OFF) as w, w.client(elicitation_callback=_refuse) as asked:
+        async with w.client("2026-07-28") as other:
+            await other.names()
+            await asked.tool_call("zoo__feed")
+            assert (await server_of(other))["connection"] is None
+            await other.tool_call("zoo__feed")
+            assert (await server_of(other))["connection"] == NEWEST
+            assert (await server_of(asked))["connection"] == ASKS
+
+
+async def _refuse(_context: Any, _params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")

@@ -206,8 +206,10 @@ async def test_what_a_server_does_is_recorded(tmp_path):
     async with world(tmp_path, {"db": server}) as w, w.client() as client:
         await client.call("db__read_row")
         states = [own(record) for record in w.happened("downstream_state")]
+        spoken = {"protocol": "2026-07-28", "protocol_reason": "the newest"}
+        unspoken = dict.fromkeys(spoken)
         assert states == [
-            {"server": "db", "state": state, "reason": ""}
+            {"server": "db", "state": state, "reason": "", **(spoken if state == "ready" else unspoken)}
             for state in ("starting", "ready", "sleeping", "starting", "ready")
         ]
         assert {record["session"] for record in w.happened("downstream_state")} == {None}
@@ -220,6 +222,8 @@ async def test_a_server_that_fails_is_recorded_with_the_reason(tmp_path):
             "server": "db",
             "state": "failed",
             "reason": "no such program",
+            "protocol": None,
+            "protocol_reason": None,
         }
 
 

@@ -159,7 +159,8 @@ def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[st
         if server.reason:
             yield f"    {server.key} {server.state} for {_span(now - server.since)}: {one_line(server.reason)}"
         else:
-            by_state.setdefault(server.state, []).append(server.key)
+            protocol = f" ({server.protocol})" if server.protocol else ""
+            by_state.setdefault(server.state, []).append(f"{server.key}{protocol}")
     for state, keys in sorted(by_state.items()):
         yield f"    {state}: {enumerated(keys, _NAMES_ROOM)}"
 

@@ -15,7 +15,7 @@ from toolcrib.downstream.connection import Era, Greeting, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
 from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies, ignore_announced
 from toolcrib.downstream.offers import OfferSink
-from toolcrib.downstream.states import DOWN, ServersNow, State, Status
+from toolcrib.downstream.states import DOWN, ServersNow, Spoken, State, Status
 from toolcrib.policy.sessions import Session
 
 
@@ -241,6 +241,13 @@ class Fleet:
         scope = self._scope(server, session)
         own = server if scope.prefers == "modern" else self._scoped[key].get(scope)
         return self._dependencies.isolation.withheld(server.settings, own and own.era, session)
+
+    def spoken(self, key: str, session: Session) -> Spoken | None:
+        """Return what is spoken on the connection by which a session uses a server; None while there is none."""
+        server = self._servers[key]
+        scope = self._scope(server, session)
+        own = server if scope == SHARED else self._scoped[key].get(scope)
+        return own and own.status.spoken
 
     def expect(self, session: Session) -> None:
         """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""

@@ -32,7 +32,7 @@ from toolcrib.downstream.isolation import SHARED, Isolation, Scope
 from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
 from toolcrib.downstream.programs import may_download
 from toolcrib.downstream.relays import Call, Relays
-from toolcrib.downstream.states import Arriving, Failure, State, Status
+from toolcrib.downstream.states import Arriving, Failure, Spoken, State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
 from toolcrib.policy.requests import Request
@@ -302,7 +302,7 @@ class Downstream:
                         self.was_never_listed = False
                         # The start is over; from here on each request has a deadline of its own.
                         bounded.deadline = math.inf
-                        await self._serve(start, connection)
+                        await self._serve(start, connection, self._spoken(connection, eras))
                         bounded.deadline = anyio.current_time() + self._dependencies.limits.close_timeout_s
                         known = await streams.explain() if connection.closed.is_set() else ""
                         if self.status.state is not State.NEEDS_LOGIN:
@@ -348,13 +348,27 @@ class Downstream:
         """
         await self._list.read_again(await self.connection())
 
-    async def _serve(self, start: _Start, connection: Connection) -> None:
+    def _spoken(self, connection: Connection, tried: Sequence[Era]) -> Spoken:
+        """Return what is spoken on a connection, and why; ``tried`` are the eras in the order in which they were."""
+        if self.settings.options.protocol != "auto":
+            reason = f"set by servers.{self.settings.key}.protocol"
+        elif connection.era != tried[0] or len(tried) == 1:
+            reason = "the server speaks no other"
+        elif connection.era == "modern":
+            reason = "the newest"
+        elif self.scope.prefers == "legacy":
+            reason = "in it the server can ask its client"
+        else:
+            reason = "the server spoke no other when it was listed"
+        return Spoken(connection.session.protocol_version or "", reason)
+
+    async def _serve(self, start: _Start, connection: Connection, spoken: Spoken) -> None:
         """Let callers use the connection until it ends or is no longer wanted."""
         self._backoff.note_success()
         self.calls.last_use = anyio.current_time()
         start.connection = connection
         start.done.set()
-        self._set(State.READY)
+        self._set(State.READY, spoken=spoken)
         if not start.wanted:
             await self.offers.read(connection)
         if start.wanted:  # from the first, or meanwhile
@@ -381,9 +395,9 @@ class Downstream:
                 if not connection.is_listed:  # else a call could not wait, and had the list read
                     await self._list.read_again(connection)
                 self._dependencies.announced(self.settings.key)
-                self._set(State.READY)
+                self._set(State.READY, spoken=self.status.spoken)
             except StartFailed as error:
-                self._set(State.READY, str(error))
+                self._set(State.READY, str(error), spoken=self.status.spoken)
             pause_s = rest_s(anyio.current_time() - began)
 
     async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
@@ -453,8 +467,10 @@ class Downstream:
         again = f"A call in {pause_s} s tries again; other servers are not affected."
         return StartFailed(key, f"The server {key!r} could not be started: {failure} {again}")
 
-    def _set(self, state: State, reason: str = "", failure: Failure | None = None) -> None:
-        status = Status(state, reason, anyio.current_time(), failure)
+    def _set(
+        self, state: State, reason: str = "", failure: Failure | None = None, spoken: Spoken | None = None
+    ) -> None:
+        status = Status(state, reason, anyio.current_time(), failure, spoken)
         if status != self.status:
             self.status = status
             self._dependencies.state_changed(self.settings.key, status)

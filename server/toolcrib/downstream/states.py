@@ -77,16 +77,25 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """The protocol revision of a connection, and in a few words why it is that one."""
+
+    protocol: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A server's state, and the reason, for people and without secrets. ``since`` is on anyio's clock.
 
-    ``failure`` is set if it has failed.
+    ``failure`` is set if it has failed, ``spoken`` while it is ready.
     """
 
     state: State
     reason: str = ""
     since: float = field(default=0.0, compare=False)
     failure: Failure | None = None
+    spoken: Spoken | None = None
 
 
 @dataclass(frozen=True, slots=True)

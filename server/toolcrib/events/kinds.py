@@ -204,6 +204,10 @@ class DownstreamState(Event):
     """`sleeping`, `starting`, `ready`, `failed` or `needs_login`."""
     reason: str | None
     """The reason, if there is one."""
+    protocol: str | None = None
+    """The protocol revision spoken with it, if it is ready."""
+    protocol_reason: str | None = None
+    """Why it is that one."""
 
 
 class ListOutdated(Event):

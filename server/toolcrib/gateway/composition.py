@@ -455,7 +455,8 @@ class _ServerReports:
             return
         offline = self.generation.offline
         offline.failures.note(server, status)
-        offline.events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
+        spoken = (status.spoken.protocol, status.spoken.reason) if status.spoken else (None, None)
+        offline.events.emit(DownstreamState(server, status.state.value, status.reason, *spoken))
         if status.state in DOWN:
             _log.warning("server %s: %s", server, status.reason)
         self.changed.event.set()

@@ -98,17 +98,24 @@ class RunningSession:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """One server: its state, the reason, if there is one, and since when."""
+    """One server: its state, the reason, if there is one, since when, and the protocol revision spoken with it."""
 
     key: str
     state: str
     reason: str
     since: float
+    protocol: str = ""
 
     @property
     def as_json(self) -> JsonObject:
         """Return it as a JSON object."""
-        return {"server": self.key, "state": self.state, "reason": self.reason, "since": _text(self.since)}
+        return {
+            "server": self.key,
+            "state": self.state,
+            "reason": self.reason,
+            "since": _text(self.since),
+            "protocol": self.protocol,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +205,8 @@ def _skill(raw: JsonObject) -> RunningSkill:
 
 
 def _server(raw: JsonObject) -> RunningServer:
-    return RunningServer(str(raw["server"]), str(raw["state"]), str(raw["reason"]), _seconds(raw["since"]))
+    state = str(raw["state"]), str(raw["reason"]), _seconds(raw["since"])
+    return RunningServer(str(raw["server"]), *state, str(raw.get("protocol", "")))
 
 
 def _names(raw: Iterable[Any]) -> tuple[str, ...]:
@@ -254,7 +262,13 @@ def describe_instance(process: Process, snapshot: Snapshot) -> RunningInstance:
         session_count=len(seen),
         sessions=tuple(_running_session(each, snapshot.skill_tools(each), clean) for each in seen[:SESSIONS_MAX]),
         servers=tuple(
-            RunningServer(key, status.state.value, clean(status.reason[:_REASON_MAX]), status.since + behind)
+            RunningServer(
+                key,
+                status.state.value,
+                clean(status.reason[:_REASON_MAX]),
+                status.since + behind,
+                status.spoken.protocol if status.spoken else "",
+            )
             for key, status in snapshot.statuses.items()
         ),
         reload_failure=clean(snapshot.reload_failure[:_REASON_MAX]),

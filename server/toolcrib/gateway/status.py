@@ -38,15 +38,26 @@ from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 if TYPE_CHECKING:
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.downstream.states import Spoken
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a server is doing in this process, and since when, in seconds since the epoch; ``reason`` is for people."""
+    """What a server is doing in this process, and since when, in seconds since the epoch; ``reason`` is for people.
+
+    ``spoken`` is what is spoken on the connection that the caller uses, while there is one.
+    """
 
     state: str
     reason: str
     since: float
+    spoken: "Spoken | None" = None
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        spoken = self.spoken and {"protocol": self.spoken.protocol, "reason": self.spoken.reason}
+        return {"state": self.state, "reason": self.reason, "since": _time(self.since), "connection": spoken}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +97,10 @@ class ServerStatus:
     @property
     def as_json(self) -> JsonObject:
         """Return it as a JSON object."""
-        running, listed = self.running, self.listed
-        doing = {"state": running.state, "reason": running.reason, "since": _time(running.since)} if running else {}
+        listed = self.listed
         return {
             "server": self.key,
-            **doing,
+            **(self.running.as_json if self.running else {}),
             "failure": _failure_json(self.failure),
             "login": self.login,
             "withheld": list(self.withheld),
@@ -255,21 +265,22 @@ class StatusReader:
                 key=key,
                 tools=tools[key],
                 offers={kind: offers.get((key, kind), 0) for kind in KINDS},
-                running=self._running(key, clean),
+                running=self._running(key, session, clean),
                 listed=listed,
                 failure=self._failure(key, failures.get(key), clean),
                 withheld=tuple(self._fleet.withheld(key, session) if self._fleet else ()),
                 is_closed=self._gate.is_closed(key),
             )
 
-    def _running(self, key: str, clean: Callable[[str], str]) -> Running | None:
+    def _running(self, key: str, session: Session, clean: Callable[[str], str]) -> Running | None:
         if self._fleet is None:
             return None
         status = self._fleet.status(key)
         arriving = self._fleet[key].arriving if key in self._fleet else None
         reason = str(arriving) if arriving and arriving.seconds is not None else clean(status.reason)
         # States are timed on anyio's clock, whose numbers mean nothing outside of this process.
-        return Running(status.state.value, reason, self._now() - (anyio.current_time() - status.since))
+        since = self._now() - (anyio.current_time() - status.since)
+        return Running(status.state.value, reason, since, self._fleet.spoken(key, session))
 
     def _failure(self, key: str, stored: KnownFailure | None, clean: Callable[[str], str]) -> KnownFailure | None:
         """Return why a server fails: as seen by this process, otherwise as stored by any."""
