@@ -117,11 +117,14 @@ class LiveOffers:
                 self._sink.announced(kinds)
             pause_s = rest_s(anyio.current_time() - began)
             await connection.announcements.offers_changed.wait()
-            if not self._sink.kinds:
+            if self._sink.kinds:
+                await anyio.sleep(pause_s)
+                kinds = connection.announcements.take()
+            else:
+                # Taken before the pause: what is announced during it is read once more.
+                kinds = connection.announcements.take()
                 self._sink.changed(self._settings.key)
-                pause_s = _ELSEWHERE_S
-            await anyio.sleep(pause_s)
-            kinds = connection.announcements.take()
+                await anyio.sleep(_ELSEWHERE_S)
 
     async def _read_kind(self, connection: Connection, kind: OfferKind, lists: dict[OfferKind, RawList]) -> None:
         if kind not in offered_by(connection.session):
