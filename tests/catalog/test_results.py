@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.json_values import weight
-from toolcrib.gateway.results import Pages, failure, pages
+from toolcrib.gateway.results import Pages, failure, pages, read_weight
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -113,9 +113,32 @@ def test_small_structured_content_stays_and_large_follows_as_text():
     assert (small.first["structuredContent"], small.first.get("isError")) == ({"n": 1}, None)
     large = pages({"content": [], "structuredContent": {"n": "y" * 3000}}, 1024)
     assert "structuredContent" not in large.first
-    assert large.first["isError"] is True
-    assert "isError" not in large.rest[0]
+    assert "isError" not in large.first
     assert whole_text(large) == "structuredContent: " + json.dumps({"n": "y" * 3000}, separators=(",", ":"))
+
+
+def test_structured_content_that_was_promised_is_whole_and_only_the_text_is_cut():
+    value = {"n": "y" * 9000}
+    cut = pages(
+        {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}, 1024, weight, "whole"
+    )
+    assert cut.first["structuredContent"] == value
+    assert "isError" not in cut.first
+    assert whole_text(cut) == json.dumps(value)
+
+
+def test_structured_content_that_a_text_says_already_does_not_follow_as_text():
+    value = {"n": ["y" * 100] * 90}
+    cut = pages({"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}, 1024)
+    assert whole_text(cut) == json.dumps(value)
+
+
+def test_an_image_counts_as_a_model_reads_it():
+    image = {"type": "image", "data": "x" * 10_000_000, "mimeType": "image/png"}
+    content = [{"type": "text", "text": "look: "}, image, {"type": "text", "text": "word " * 4000}]
+    cut = pages({"content": content}, 8000, read_weight)
+    assert image in cut.first["content"]
+    assert sum(image in page["content"] for page in cut.rest) == 0
 
 
 def test_structured_content_that_is_nested_too_deeply_for_text_takes_nothing_else_along():

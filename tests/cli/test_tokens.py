@@ -8,7 +8,7 @@ import pytest
 
 from cli.command_line import Run
 from fakes.menu import FakeServer, tool
-from toolcrib.catalog.definitions import tokens_of
+from toolcrib.base.text import definition_tokens
 from toolcrib.cli.tokens import HIT
 from toolcrib.events.kinds import Event, ToolActivated, ToolCall, ToolSearchQuery, ToolsListed
 from toolcrib.events.log import EventFile, open_event_log
@@ -59,7 +59,7 @@ def test_what_toolcrib_shows_instead_is_counted_in_full(run: Run, listed: str):
     found = json.loads(run("tokens", "--config", listed, "--json")[1])
     servers = {each["server"]: each["tokens"] for each in found["servers"]}
     shown = json.loads(run("tools", "show", "zoo.echo_1", "--config", listed, "--json")[1])
-    assert servers["zoo"] == pytest.approx(20 * tokens_of(shown), abs=20)
+    assert servers["zoo"] == pytest.approx(20 * definition_tokens(shown), abs=20)
     assert found["all_listed"] == sum(servers.values())
     own = found["toolcrib"]
     assert list(own["own"]) == [

@@ -4,12 +4,15 @@ import fnmatch
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from toolcrib.base.cache import SENTENCE_MAX, WORD_MAX, Remembered
+from toolcrib.base.json_values import compact
 
+_READ_BY_MODELS = ("name", "description", "inputSchema")
 QUERY_MAX = 2000
 """Maximum number of characters of a query that count (C30)."""
 
@@ -188,6 +191,11 @@ def split_summary(text: str) -> tuple[str, str]:
 def estimate_tokens(text: str) -> int:
     """Return the estimated number of tokens of ``text``: a quarter of its characters, rounded up (R144)."""
     return -(-len(text) // _TOKEN)
+
+
+def definition_tokens(definition: Mapping[str, Any]) -> int:
+    """Return what a model reads of a tool's definition, in estimated tokens: hosts show it these members."""
+    return estimate_tokens(compact({key: definition[key] for key in _READ_BY_MODELS if key in definition}))
 
 
 def characters_of(tokens: int) -> int:

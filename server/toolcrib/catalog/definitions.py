@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
 from toolcrib.base.model import Example, JsonObject, Tool
-from toolcrib.base.text import estimate_tokens, one_line, sanitize, split_summary, truncate
+from toolcrib.base.text import one_line, sanitize, split_summary, truncate
 from toolcrib.catalog.index import Card
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
 
@@ -259,6 +259,9 @@ def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
     return {"kind": "skill", "owner": skill, "server": tool.server, "tool": tool.name}
 
 
+_REQUIRES_TASK = {"taskSupport": "required"}
+
+
 def listed_definition(
     tool: Tool, definition: JsonObject, card: Card, section: ToolExamplesSection, skill: str | None = None
 ) -> JsonObject:
@@ -282,16 +285,6 @@ def listed_definition(
         shown["description"] = describe(definition.get("description", ""), block)
     return shown
 
-
-_READ_BY_MODELS = ("name", "description", "inputSchema")
-
-
-def tokens_of(definition: JsonObject) -> int:
-    """Return what a model reads of a definition, in estimated tokens: hosts show it these members."""
-    return estimate_tokens(compact({key: definition[key] for key in _READ_BY_MODELS if key in definition}))
-
-
-_REQUIRES_TASK = {"taskSupport": "required"}
 
 NAME_MAX = 256
 """Maximum length of a downstream's tool name in characters."""

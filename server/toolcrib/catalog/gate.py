@@ -261,9 +261,8 @@ class Gate:
         if tool.loading_mode is LoadingMode.SKILL:
             return False
         is_used = session.growing and tool.public_name in session.activations.names
-        is_whole = self._lists_all or bool(session.pass_through)
-        is_whole = is_whole or (session.whole_list is not None and tool.public_name in session.whole_list.names)
-        return tool.loading_mode is LoadingMode.ALWAYS or is_whole or is_used
+        is_used = is_used or (session.whole_list is not None and tool.public_name in session.whole_list.names)
+        return tool.loading_mode is LoadingMode.ALWAYS or self._lists_all or bool(session.pass_through) or is_used
 
     def shows_opened(self, session: Session) -> bool:
         """Return whether the session's list includes tools opened by skills; a plain proxy's does for any session."""

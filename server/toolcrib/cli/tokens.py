@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import BUILTIN_NAMES, JsonObject
-from toolcrib.base.text import estimate_tokens
-from toolcrib.catalog.definitions import tokens_of
+from toolcrib.base.text import definition_tokens, estimate_tokens
 from toolcrib.cli.in_process import first_seen, with_index
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_answer, print_text
 
@@ -137,9 +136,9 @@ def prices_now(config: "Path | None", settings: "Settings") -> Prices:
     instructions, listed = first_seen(settings)
     return Prices(
         servers=prices.servers,
-        own={each["name"]: tokens_of(each) for each in listed if each["name"] in BUILTIN_NAMES},
+        own={each["name"]: definition_tokens(each) for each in listed if each["name"] in BUILTIN_NAMES},
         instructions=estimate_tokens(instructions),
-        always={each["name"]: tokens_of(each) for each in listed if each["name"] not in BUILTIN_NAMES},
+        always={each["name"]: definition_tokens(each) for each in listed if each["name"] not in BUILTIN_NAMES},
         unlisted=prices.unlisted,
     )
 
@@ -162,7 +161,7 @@ async def _prices(indexed: "Indexed", session: "Session") -> Prices:
     tools = indexed.gate.permitted(session, indexed.catalog).tools
     view = indexed.finder.view(session, indexed.catalog)
     listed = partial(view.listed, tools, indexed.settings.toolcrib.tool_examples, {})
-    definitions = {each["name"]: tokens_of(each) for each in await anyio.to_thread.run_sync(listed)}
+    definitions = {each["name"]: definition_tokens(each) for each in await anyio.to_thread.run_sync(listed)}
     servers: dict[str, dict[str, int]] = {}
     for tool in tools:
         if tool.public_name in definitions:

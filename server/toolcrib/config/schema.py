@@ -505,10 +505,21 @@ class HostSection(Section):
     """Whether to send them structured content; null: as to others."""
     listing: Listing | None = None
     """Their kind of `tools/list`; null: as for others."""
+    max_tokens: Count | None = None
+    """Estimated tokens of a server's result given to their model at once; null: 20000 for known hosts, else all."""
+
+
+class ServerResultsSection(Section):
+    """How much of a server's results a model is given at once."""
+
+    max_tokens: Count | None = None
+    """Estimated tokens of one result; the rest is read with `read_more`. null: as much as the client's host takes."""
+    pages_kept: Count | None = None
+    """Maximum number of pages of one result that are kept; null: as many as fit into `limits.results_kept_bytes`."""
 
 
 class ResultsSection(Section):
-    """How the answers of toolcrib's own tools are sent; results of servers pass unchanged."""
+    """How the answers of toolcrib's own tools are sent; results of servers pass unchanged, but for their length."""
 
     structured: Literal["auto", "always", "never"] = "auto"
     """Send structured content in addition to text; `auto`: not to hosts known to show text if it is alone."""
@@ -573,6 +584,8 @@ class ServerSection(Section):
     """Seconds a call may take without progress."""
     inherit_env: Strings = ()
     """Additional variables of toolcrib's environment that it inherits: globs."""
+    results: ServerResultsSection = ServerResultsSection()
+    """How much of its results a model is given at once."""
     isolation: Literal["shared", "principal", "session"] | None = None
     """Who shares a connection; null: `principal` for a command if tokens have several subjects, else `shared`."""
     auth: AuthSection | None = None
@@ -612,6 +625,8 @@ class LimitsSection(Section):
     """Size of one server's stderr log on disk, for `toolcrib logs`; the oldest lines are dropped."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
     """Size of one tool result, or of one page of it; a larger one is read page by page with `read_more`."""
+    json_path_s: Seconds = 1
+    """How long one JSON path of `read_more` may take."""
     results_kept_s: Seconds = 900
     """How long the remaining pages of a result are kept."""
     results_kept_bytes: Count = 16 * 1024 * 1024

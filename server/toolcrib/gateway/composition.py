@@ -297,7 +297,9 @@ class Gateway:
                 open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows, before=before
             )
             offline = await stack.enter_async_context(_opened(opening))
-            tools = ToolUseCases(offline, fleet, LongResults(settings, self._pages), deadline, self.caller_tasks)
+            tools = ToolUseCases(
+                offline, fleet, LongResults(settings, self._pages, runtime.clock), deadline, self.caller_tasks
+            )
             await stack.enter_async_context(_following(offline, fleet))
             skills = None
             if section.skills.enabled if self._skills is None else self._skills:

@@ -4,7 +4,9 @@ import codecs
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from time import monotonic
+from typing import Any, Literal
 
 import anyio.to_thread
 
@@ -12,8 +14,10 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import READ_MORE, Caller, JsonObject
+from toolcrib.base.text import characters_of
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
+from toolcrib.policy.client_profiles import NO_CLIENT
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 
@@ -36,26 +40,47 @@ class Pages:
     left_out: tuple[str, ...]
 
 
-def pages(result: JsonObject, limit: int) -> Pages:
+Weigh = Callable[[Any, int], int]
+"""Returns how much of a page a value takes, in bytes; stops counting soon after a limit."""
+
+_IMAGE = 6400
+"""What a model reads of an image, in bytes of text: some 1,600 tokens, whatever it takes to send."""
+
+
+def read_weight(value: Any, limit: int) -> int:
+    """Return the approximate size of a value as a model reads it, in bytes: images and sounds are not read as text."""
+    fields = as_object(value)
+    if fields.get("type") in ("image", "audio") or "blob" in as_object(fields.get("resource")):
+        return min(_IMAGE, weight(value, limit))
+    return weight(value, limit)
+
+
+Structured = Literal["whole", "fitting", "as text"]
+"""What becomes of structured content: whole for a client that was promised it, which raises if it is missing; on the
+first page if it is small; or as text, for a host that would show its model nothing else.
+"""
+
+
+def pages(result: JsonObject, limit: int, weigh: Weigh = weight, structured: Structured = "fitting") -> Pages:
     """Return a result as pages of at most about ``limit`` bytes.
 
     It is split between the blocks of its content, and within a text at the end of a line or sentence. A block that is
-    not text and larger than a page is a page of its own, never the first. Structured content larger than half of the
-    first page follows as text, and the first page is then marked as an error: a client that was promised structured
-    content raises if anything else lacks it. Takes time proportional to the size.
+    not text and larger than a page is a page of its own, never the first. Structured content that is neither whole nor
+    fits into half of the first page follows as text, unless a text says the same. Takes time proportional to the size.
     """
     others, left_out = _others(result, limit // _OTHERS_SHARE)
     room = limit - weight(others, limit)
     blocks = as_list(result.get("content"))
     if "structuredContent" in result:
-        structured = result["structuredContent"]
-        size = weight(structured, limit)
-        if size <= room // 2:
-            others, room = {**others, "structuredContent": structured}, room - size
-        else:
-            others = {**others, "isError": True}
-            blocks = [*blocks, _text_block(structured)]
-    first, *rest = _filled(blocks, room, limit)
+        value = result["structuredContent"]
+        size = weight(value, limit)
+        if structured == "whole":
+            others = {**others, "structuredContent": value}
+        elif structured == "fitting" and size <= room // 2:
+            others, room = {**others, "structuredContent": value}, room - size
+        elif not any(_says(block, value) for block in blocks):
+            blocks = [*blocks, _text_block(value)]
+    first, *rest = _filled(blocks, room, limit, weigh)
     kept = {"isError": True} if result.get("isError") is True else {}
     return Pages({**others, "content": first}, tuple({**kept, "content": each} for each in rest), left_out)
 
@@ -83,13 +108,24 @@ def _text_block(structured: Any) -> JsonObject:
     return {"type": "text", "text": f"structuredContent: {text}"}
 
 
-def _filled(blocks: Sequence[Any], room: int, limit: int) -> list[list[Any]]:
+def _says(block: Any, value: Any) -> bool:
+    """Return whether a text is this JSON value: servers mostly send both forms."""
+    text = as_object(block).get("text")
+    if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        return json.loads(text) == value
+    except (ValueError, RecursionError):
+        return False
+
+
+def _filled(blocks: Sequence[Any], room: int, limit: int, weigh: Weigh) -> list[list[Any]]:
     """Return the blocks page by page: the first page has ``room`` bytes, the others ``limit``."""
     filled: list[list[Any]] = [[]]
     for block in blocks:
         rest: Any = block
         while rest is not None:
-            size = weight(rest, limit)
+            size = weigh(rest, limit)
             if size <= room:
                 filled[-1].append(rest)
                 room, rest = room - size, None
@@ -158,16 +194,20 @@ Owner = tuple[Caller, str]
 
 @dataclass(slots=True)
 class _Kept:
-    """The later pages of one result, page 2 first; ``read`` is the number of the page read last."""
+    """The pages of one result, page 2 first; ``read`` is the number of the page read last.
+
+    ``whole`` is the result, to be searched, or empty where it is too large to be kept besides.
+    """
 
     owner: Owner
     pages: tuple[bytes, ...]
     expires: float
+    whole: bytes = b""
     read: int = 1
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.pages))
+        return sum(map(len, self.pages)) + len(self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +226,11 @@ class ResultPages:
         self._limits, self._now, self._new_handle = limits, now, new_handle
         self._kept: dict[str, _Kept] = {}
 
-    def keep(self, owner: Owner, pages: Sequence[bytes]) -> tuple[str, int]:
+    def keep(self, owner: Owner, pages: Sequence[bytes], whole: bytes = b"") -> tuple[str, int]:
         """Store the pages that fit into the owner's share, and return their handle and number.
 
-        The owner's oldest results are evicted first; if all owners together exceed the limit, results of the caller
-        with the most.
+        The whole result is stored too, if there is room. The owner's oldest results are evicted first; if all owners
+        together exceed the limit, results of the caller with the most.
         """
         self._forget_expired()
         fitting, left = list[bytes](), self._limits.results_kept_bytes
@@ -202,7 +242,9 @@ class ResultPages:
         handle = self._new_handle()
         if not fitting:
             return handle, 0
-        self._kept[handle] = _Kept(owner, tuple(fitting), self._now() + self._limits.results_kept_s)
+        fits = len(whole) <= left and len(fitting) == len(pages)
+        expires = self._now() + self._limits.results_kept_s
+        self._kept[handle] = _Kept(owner, tuple(fitting), expires, whole if fits else b"")
         while self._size(owner) > self._limits.results_kept_bytes:
             self._forget_oldest(lambda kept: kept.owner == owner)
         while self._size() > self._limits.results_kept_total_bytes:
@@ -216,17 +258,33 @@ class ResultPages:
             BadRequest: no valid handle of this owner, or no such page.
 
         """
-        self._forget_expired()
-        kept = self._kept.get(handle)
-        # One answer for both, so that nobody learns which handles exist.
-        if kept is None or kept.owner != owner:
-            raise BadRequest(_NOTHING)
+        kept = self._of(owner, handle)
         last = len(kept.pages) + 1
         wanted = kept.read + 1 if number is None else number
         if not 1 < wanted <= last:
             raise BadRequest(f"'page' must be from 2 to {last}; page 1 is what the call itself returned.")
         kept.read = wanted
         return Page(kept.pages[wanted - 2], wanted, last)
+
+    def whole(self, owner: Owner, handle: str) -> bytes:
+        """Return a whole result.
+
+        Raises:
+            BadRequest: no valid handle of this owner, or only pages of it are kept.
+
+        """
+        whole = self._of(owner, handle).whole
+        if not whole:
+            raise BadRequest("Only pages of this result are kept, because it is too large: read it with 'page'.")
+        return whole
+
+    def _of(self, owner: Owner, handle: str) -> _Kept:
+        self._forget_expired()
+        kept = self._kept.get(handle)
+        # One answer for both, so that nobody learns which handles exist.
+        if kept is None or kept.owner != owner:
+            raise BadRequest(_NOTHING)
+        return kept
 
     def _size(self, owner: Owner | None = None) -> int:
         return sum(kept.size for kept in self._kept.values() if owner in (None, kept.owner))
@@ -252,35 +310,75 @@ _LARGE = 2
 """A page this many times as large as others is announced before it is read."""
 
 
-class LongResults:
-    """Splits results by ``limits.result_max_bytes`` and stores the rest in ``kept``."""
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The most of a result that is given at once: bytes, and how they are counted; ``told`` names it and its key."""
 
-    def __init__(self, settings: Settings, kept: ResultPages) -> None:
+    bytes: int
+    weigh: Weigh
+    told: str
+
+
+class LongResults:
+    """Splits results by what a model can bear, and stores the rest in ``kept``. ``clock`` is monotonic, in seconds.
+
+    The smallest bound holds: that of the server, that of the client's host, and ``limits.result_max_bytes``.
+    """
+
+    def __init__(self, settings: Settings, kept: ResultPages, clock: Callable[[], float] = monotonic) -> None:
         section = settings.toolcrib
-        self._limits = section.limits
+        self._limits, self._clock = section.limits, clock
+        self._of_servers = {key: server.options.results for key, server in settings.servers.items()}
         self._kept = kept
         self._lists_all = not section.tool_search.enabled
         self._door = "tool_call_read" if section.gate.call_tools == "split" else "tool_call"
 
-    async def bounded(self, request: Request, result: JsonObject) -> tuple[JsonObject, int]:
+    async def bounded(
+        self, request: Request, server: str, result: JsonObject, promised: Callable[[], bool]
+    ) -> tuple[JsonObject, int]:
         """Return the result and its size; for one that is too large its first page, which says how to read on.
 
-        The caller is notified if that adds ``read_more`` to the session's list.
+        ``promised`` returns whether the client was shown a schema of the structured content; it may block. The caller
+        is notified if ``read_more`` is added to the session's list.
         """
-        limit = self._limits.result_max_bytes
-        size = weight(result, limit)
-        if size <= limit:
-            return result, size
         session = request.session
+        bound = self._bound(session, server)
+        size = _size(result, bound)
+        if size <= bound.bytes:
+            return result, size
+
+        def cut() -> tuple[Pages, list[bytes], bytes, str]:
+            structured = "whole" if promised() else "fitting" if session.client_profile.structured else "as text"
+            cut = pages(result, bound.bytes, bound.weigh, structured)
+            # As bytes, which are what the limits count: parsed values take several times as much memory.
+            return cut, [_encoded(page) for page in cut.rest], _encoded(result), _described(result)
+
         # In a thread, because it takes time in proportion to the size.
-        cut, rest = await anyio.to_thread.run_sync(_cut, result, limit)
-        handle, kept = self._kept.keep((session.caller, session.label), rest)
+        first, rest, whole, described = await anyio.to_thread.run_sync(cut)
+        if not rest:  # what is large is structured content that the client was promised
+            return first.first, size
+        most = self._of_servers[server].pages_kept
+        handle, kept = self._kept.keep((session.caller, session.label), rest[:most], whole)
         if kept and not session.reads_more and self._lists_it(session):
             # Before the notification, which the client may answer with a request for the list.
             session.reads_more = True
             await request.notify_tools_changed()
-        told = self._first_page_notice(session, cut, rest, handle, kept)
-        return _with_notice(cut.first, told), limit
+        told = self._first_page_notice(session, bound, first, rest, handle, kept, described)
+        return _with_notice(first.first, told), bound.bytes
+
+    def _bound(self, session: Session, server: str) -> _Bound:
+        most = self._limits.result_max_bytes
+        bound = _Bound(most, weight, f"{most} bytes (limits.result_max_bytes)")
+        # A command of a person prints it whole.
+        if session.client_profile is NO_CLIENT:
+            return bound
+        for tokens, key in (
+            (session.client_profile.result_tokens, f"results.hosts[{json.dumps(session.client)}].max_tokens"),
+            (self._of_servers[server].max_tokens, f"servers.{server}.results.max_tokens"),
+        ):
+            if tokens is not None and characters_of(tokens) < bound.bytes:
+                bound = _Bound(characters_of(tokens), read_weight, f"about {tokens} tokens ({key})")
+        return bound
 
     def _lists_it(self, session: Session) -> bool:
         """Whether the session's list shows ``read_more`` from now on (ADR 25)."""
@@ -304,17 +402,43 @@ class LongResults:
         how = self._how(session, handle, page.number + 1)
         return _with_notice(content, f"[toolcrib: page {page.number} of {page.last}. {how}]")
 
-    def _first_page_notice(self, session: Session, cut: Pages, rest: Sequence[bytes], handle: str, kept: int) -> str:
-        limit = self._limits.result_max_bytes
-        said = [f"the tool has run, but its result was larger than {limit} bytes (limits.result_max_bytes), so it has "]
+    async def found(self, session: Session, handle: str, *, words: str = "", path: str = "") -> JsonObject:
+        """Return the lines of a result that have all of these words, or what a JSON path finds in it, as a tool result.
+
+        Raises:
+            BadRequest: no valid handle of this session, no JSON, or no path.
+
+        """
+        whole = self._kept.whole((session.caller, session.label), handle)
+        most = characters_of(session.client_profile.result_tokens or _FOUND_TOKENS)
+        is_late = partial(self._is_after, self._clock() + self._limits.json_path_s)
+        return await anyio.to_thread.run_sync(partial(_found_in, whole, words, path, most, is_late))
+
+    def _is_after(self, deadline: float) -> bool:
+        return self._clock() > deadline
+
+    def _first_page_notice(
+        self,
+        session: Session,
+        bound: _Bound,
+        cut: Pages,
+        rest: Sequence[bytes],
+        handle: str,
+        kept: int,
+        described: str,
+    ) -> str:
+        said = [f"the tool has run, but its result was larger than {bound.told}, so it has "]
         if kept:
             minutes = self._limits.results_kept_s / 60
             said[0] += f"been cut: this is page 1 of {kept + 1}, kept for {minutes:.0f} minutes."
             said.append(self._how(session, handle, 2))
-            if len(rest[0]) > _LARGE * limit:
+            said.append(f'Instead of "page": "find" for lines with all of some words{_BY_PATH if described else ""}.')
+            if len(rest[0]) > _LARGE * bound.bytes:
                 said.append(f"Page 2 takes {len(rest[0])} bytes.")
         else:
             said[0] += "been cut."
+        if described:
+            said.append(f"It is JSON: {described}.")
         if kept < len(rest):
             said.append(f"{len(rest) - kept} more pages were too much to keep (limits.results_kept_bytes).")
         if cut.left_out:
@@ -332,10 +456,51 @@ class LongResults:
         return f"For page {page}, call toolcrib's {name} with {compact(arguments)}."
 
 
-def _cut(result: JsonObject, limit: int) -> tuple[Pages, list[bytes]]:
-    cut = pages(result, limit)
-    # As bytes, which are what the limits count: parsed values take several times as much memory.
-    return cut, [_encoded(page) for page in cut.rest]
+_BY_PATH = ', "path" for a JSON path'
+_FOUND_TOKENS = 20_000
+"""Most tokens of what is found in a result, for a client that gets results whole."""
+
+
+def _size(result: JsonObject, bound: _Bound) -> int:
+    """Return how much of a page a result takes; the text and the structured form of the same count once."""
+    if bound.weigh is weight:
+        return weight(result, bound.bytes)
+    text = sum(bound.weigh(block, bound.bytes) for block in as_list(result.get("content")))
+    return max(text, weight(result.get("structuredContent"), bound.bytes))
+
+
+def _described(result: JsonObject) -> str:
+    """Return what a result consists of if it is JSON; empty for any other."""
+    from toolcrib.gateway.result_reading import document_of, shape_of  # noqa: PLC0415 - most results are short
+
+    document = document_of(result)
+    return "" if document is None else shape_of(document)
+
+
+def _found_in(whole: bytes, words: str, path: str, most: int, is_late: Callable[[], bool]) -> JsonObject:
+    from toolcrib.gateway.result_reading import at_path, document_of, excerpts  # noqa: PLC0415 - as above
+
+    result = json.loads(whole)
+    if path:
+        document = document_of(result)
+        if document is None:
+            raise BadRequest("This result is not JSON: use 'find' with words, or 'page'.")
+        lines = at_path(document, path, is_late)
+    else:
+        lines = excerpts(result, words)
+    shown: list[str] = []
+    total = 0
+    for line in lines:
+        total += 1
+        most -= len(line) + 1
+        if most >= 0:
+            shown.append(line)
+        elif not shown:
+            # One line that is too long: its beginning says what it is.
+            shown.append(f"{line[: most + len(line)]}…")
+            most = 0
+    head = f"{total:,} found" if total == len(shown) else f"{total:,} found, {len(shown):,} shown: ask for less"
+    return {"content": [{"type": "text", "text": "\n".join([*shown, f"[toolcrib: {head}.]"])}]}
 
 
 def _encoded(page: JsonObject) -> bytes:

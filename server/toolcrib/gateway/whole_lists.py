@@ -10,7 +10,8 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller, Tool
 from toolcrib.base.names import name_digest
-from toolcrib.catalog.definitions import listed_definition, tokens_of
+from toolcrib.base.text import definition_tokens
+from toolcrib.catalog.definitions import listed_definition
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import Settings
@@ -67,7 +68,7 @@ class ToolPrices:
         new = {tool.row: tool for tool in tools if tool.fingerprint not in self.known}
         for row, (definition, card) in self._index.shown(new).items() if new else ():
             listed = listed_definition(new[row], definition, card, self._examples)
-            self.known[new[row].fingerprint] = tokens_of(listed)
+            self.known[new[row].fingerprint] = definition_tokens(listed)
 
 
 class WholeLists:

@@ -13,6 +13,8 @@ from toolcrib.config.schema import HostSection, Listing
 from toolcrib.config.settings import Settings
 
 _PACKAGE, _FILE = "toolcrib.policy", "client_profiles.json"
+_RESULT_TOKENS = 20_000
+"""What the model of a known host is given of one result: more takes a tenth of its context."""
 _CLIENTS_MAX = 1000
 """Maximum number of clients whose serving mode is cached."""
 
@@ -59,7 +61,8 @@ class ClientProfile:
     """How a client is served, and why.
 
     ``structured``: our answers have structured content besides their text. ``follows`` is false where it is known that
-    the client ignores list changes.
+    the client ignores list changes. ``result_tokens`` is how much of a server's result its model is given at once, None
+    for all; ``shows_structured`` is false where it is known that its model gets text alone.
     """
 
     listing: Listing
@@ -67,6 +70,8 @@ class ClientProfile:
     structured: bool
     structured_reason: str
     follows: bool
+    result_tokens: int | None = None
+    shows_structured: bool = True
 
     @property
     def prefers_session(self) -> bool:
@@ -81,6 +86,7 @@ class ClientProfile:
             "listing_reason": self.listing_reason,
             "structured": self.structured,
             "structured_reason": self.structured_reason,
+            "result_tokens": self.result_tokens,
         }
 
 
@@ -101,7 +107,8 @@ class ClientProfiles:
         section = settings.toolcrib
         self._gate, self._results = section.gate, section.results
         self.has_one_client = transport == "stdio"
-        self._grows = bool(settings.servers) and section.tool_search.enabled
+        self._searches = section.tool_search.enabled
+        self._grows = bool(settings.servers) and self._searches
         self.table = tuple(_table())
         self._served = Recent[str, ClientProfile](_CLIENTS_MAX)
 
@@ -135,7 +142,9 @@ class ClientProfiles:
         listing, listing_reason = self._listing(said.listing, by_name, host)
         structured, structured_reason = self._structured(said.structured, by_name, host)
         follows = host is None or host.grown_list != "never"
-        return ClientProfile(listing, listing_reason, structured, structured_reason, follows)
+        tokens = said.max_tokens or (_RESULT_TOKENS if host and self._searches else None)
+        shows_structured = host is None or host.shows != "text"
+        return ClientProfile(listing, listing_reason, structured, structured_reason, follows, tokens, shows_structured)
 
     def _listing(self, said: Listing | None, by_name: str, host: HostBehaviour | None) -> tuple[Listing, str]:
         # Before what a person has set: a list that cannot grow must not be announced as one that does.

@@ -227,16 +227,25 @@ class ReadMoreArguments(Arguments):
 
     handle: Annotated[str, Strict()]
     page: Annotated[int, Strict()] | None = None
+    find: Annotated[str, Strict()] = ""
+    path: Annotated[str, Strict()] = ""
 
 
 _DEFINITION: JsonObject = {
     "title": "Read the rest of a result",
-    "description": 'Read the next page of a result that was cut.\nExamples:\n- args: {"handle":"as given","page":2}',
+    "description": (
+        "Read on in a result that was cut: the next page, lines with words, or a JSON path.\n"
+        "Examples:\n"
+        '- args: {"handle":"as given","page":2}\n'
+        '- args: {"handle":"as given","path":"$.items[0].id"}'
+    ),
     "inputSchema": {
         "type": "object",
         "properties": {
             "handle": TEXT,
             "page": COUNT,
+            "find": TEXT,
+            "path": TEXT,
         },
         "required": ["handle"],
     },
@@ -264,7 +273,17 @@ class ReadMore(BuiltinTool[ReadMoreArguments]):
         return cls(generation.tools.long_results)
 
     async def run(self, request: Request, given: ReadMoreArguments) -> JsonObject:
-        """Return the page that the arguments request."""
+        """Return the page that the arguments request, or what they look for.
+
+        Raises:
+            BadRequest: no valid handle, or nothing can be looked for like that.
+
+        """
+        words, path = given.find.strip(), given.path.strip()
+        if (given.page is not None) + bool(words) + bool(path) > 1:
+            raise BadRequest("Give one of 'page', 'find' and 'path'.")
+        if words or path:
+            return await self._long_results.found(request.session, given.handle, words=words, path=path)
         return await self._long_results.page(request.session, given.handle, given.page)
 
 
