@@ -20,12 +20,15 @@ from toolcrib.server.early import FOLDER, StartConditions, answer_early
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 RESULT = {"protocolVersion": "2025-11-25", "instructions": "as the last time"}
 TABLES = (
-    "CREATE TABLE servers(key, config_fingerprint, catalog_fingerprint, withheld, denied, listed_at)",
+    "CREATE TABLE servers(key, config_fingerprint, catalog_fingerprint, withheld, denied, extensions, listed_at)",
     "CREATE TABLE skills(id, root, record_hash, is_pinned)",
     "CREATE TABLE skills(id, is_off, use_count, last_used)",
 )
 ROWS = (
-    ("INSERT INTO servers VALUES ('git', 'a', 'b', '[]', '[]', 1)", "UPDATE servers SET catalog_fingerprint = 'c'"),
+    (
+        "INSERT INTO servers VALUES ('git', 'a', 'b', '[]', '[]', '{}', 1)",
+        "UPDATE servers SET catalog_fingerprint = 'c'",
+    ),
     ("INSERT INTO skills VALUES ('sk_1', 'r', 'h', 0)", "UPDATE skills SET is_pinned = 1"),
     ("INSERT INTO skills VALUES ('sk_1', 0, 1, 2.5)", "UPDATE skills SET use_count = 2"),
 )
@@ -127,13 +130,17 @@ def change_rows(number: int) -> Callable[[Place, str], None]:
     return lambda place, _text: place.run(place.databases[number], ROWS[number][1])
 
 
+def declare_extension(place: Place, text: str) -> None:
+    place.run(place.databases[0], f"""UPDATE servers SET extensions = '{{"{text}": {{}}}}'""")
+
+
 def remove_rows(number: int) -> Callable[[Place, str], None]:
     return lambda place, _text: place.databases[number].unlink()
 
 
 CHANGES = (
     *(add_client, add_argument, name_variable, set_own_variable, set_needed_variable, move_home),
-    *(change_config, change_skill, touch_skill, add_skill, remove_skill, make_place),
+    *(change_config, change_skill, touch_skill, add_skill, remove_skill, make_place, declare_extension),
     *(change_rows(number) for number in range(3)),
     *(remove_rows(number) for number in range(3)),
 )

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from toolcrib.base.cache import RecentBy
-from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
+from toolcrib.base.model import BUILTIN_NAMES, JsonObject, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
 from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.catalog.denied_names import NameMasker
@@ -298,6 +298,11 @@ class Gate:
         if found is None:
             found = self._servers_of[permissions.key] = tuple(filter(permissions.permits_some_of, self._servers))
         return found
+
+    def extensions(self, session: Session, catalog: Catalog) -> JsonObject:
+        """Return the extensions of the servers of which the caller may use something, with the first one's settings."""
+        known = (catalog.extensions.get(key, {}) for key in reversed(self.servers(session)))
+        return {name: settings for declared in known for name, settings in declared.items()}
 
     def grows_by(self, session: Session, tool: Tool, catalog: Catalog) -> bool:
         """Return whether the session's list grows when it first uses a tool."""

@@ -327,6 +327,7 @@ TOOLS_SCHEMA = Schema(
         statements(_EDITED),
         statements("ALTER TABLE servers ADD COLUMN instructions TEXT NOT NULL DEFAULT ''"),
         statements("ALTER TABLE servers ADD COLUMN program TEXT"),  # null: nothing is known of it
+        statements("ALTER TABLE servers ADD COLUMN extensions TEXT NOT NULL DEFAULT '{}'"),
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -406,7 +407,10 @@ class Changes:
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""
 
-_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions", "program")
+_FACTS = (
+    *("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions", "program"),
+    "extensions",
+)
 """The columns written for a server's list besides its tools."""
 
 _GATE = f"SELECT {', '.join(_TOOL.columns)} FROM tools WHERE namespace"  # noqa: S608 - own column names
@@ -464,11 +468,19 @@ class ToolIndex:
         return self._store.generation
 
     def replace(
-        self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None, program: str | None = None
+        self,
+        ingest: Ingest,
+        *,
+        config_fingerprint: str,
+        now: float,
+        era: str | None,
+        program: str | None = None,
+        extensions: JsonObject | None = None,
     ) -> Changes:
         """Replace the rows of one server by those of ``ingest``, in one transaction; unchanged rows stay untouched.
 
-        ``now`` is in seconds since the epoch. ``era`` None keeps the stored one. ``program`` is the program's mark.
+        ``now`` is in seconds since the epoch. ``era`` None keeps the stored one. ``program`` is the program's mark,
+        ``extensions`` what the server declares of those that clients are told of.
         """
         wanted = {record.public_name: record for record in ingest.records}
 
@@ -495,6 +507,7 @@ class ToolIndex:
                 to_json(ingest.denied),
                 ingest.instructions,
                 program,
+                to_json(extensions or {}),
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
@@ -643,6 +656,13 @@ class ToolIndex:
         with self._store.read() as connection, damaged_rows():
             rows = connection.execute(query).fetchall()
             return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
+
+    def extensions(self, servers: Mapping[str, str]) -> dict[str, JsonObject]:
+        """Return the extensions that these servers (key -> config fingerprint) declare, if they declare any."""
+        query = "SELECT key, config_fingerprint, extensions FROM servers WHERE extensions != '{}'"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query).fetchall()
+            return {key: json.loads(text) for key, fingerprint, text in rows if servers.get(key) == fingerprint}
 
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.

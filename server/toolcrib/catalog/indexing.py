@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
-from toolcrib.base.model import Ingest, Refused
+from toolcrib.base.model import Ingest, JsonObject, Refused
 from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.index import Changes, ServerRow, ToolIndex, rows_fingerprint
 from toolcrib.catalog.snapshot import Catalog
@@ -207,15 +207,16 @@ class Indexer:
         era: str,
         instructions: str = "",
         program: str | None = None,
+        extensions: JsonObject | None = None,
     ) -> dict[str, str]:
         """Store a server's complete list, and what it tells a model of itself.
 
         Return its tools' names with the fingerprints of their records. ``program`` is the mark of the program that
-        listed them (:class:`Program`), if anything is known of it.
+        listed them (:class:`Program`), if anything is known of it. ``extensions`` are those that clients are told of.
         """
         taken = await self._shaped(server, raw_tools, instructions)
         async with self._storing:
-            stored = await anyio.to_thread.run_sync(self._store, taken, era, program)
+            stored = await anyio.to_thread.run_sync(self._store, taken, era, program, extensions or {})
         # What is stored is published too, even if its server is stopped now: nobody would list it again.
         with anyio.CancelScope(shield=True):
             await self._publish(server.key, stored)
@@ -279,10 +280,17 @@ class Indexer:
         for on_change in self._on_change:
             on_change(change)
 
-    def _store(self, taken: Ingest, era: str, program: str | None) -> _Stored:
+    def _store(self, taken: Ingest, era: str, program: str | None, extensions: JsonObject) -> _Stored:
         generation, version = self._index.generation, self._index.data_version()
         fingerprint = self._fingerprints[taken.server]
-        rows = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era, program=program)
+        rows = self._index.replace(
+            taken,
+            config_fingerprint=fingerprint,
+            now=self._now(),
+            era=era,
+            program=program,
+            extensions=extensions,
+        )
         return _Stored(generation, version, rows, taken.refused)
 
     def _known_with(self, lists: Mapping[str, _Stored]) -> tuple[int, Catalog]:
@@ -313,7 +321,8 @@ class Indexer:
         """Build the catalog with new lists of these servers; nobody has changed the others."""
         tools = self._index.load({server: self._fingerprints[server] for server in servers})
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        catalog = self.catalog.with_lists(servers, tools, withheld, self._index.instructions(self._fingerprints))
+        said = self._index.instructions(self._fingerprints), self._index.extensions(self._fingerprints)
+        catalog = self.catalog.with_lists(servers, tools, withheld, *said)
         catalog.prepare()
         return self._permitted(catalog)
 
@@ -331,8 +340,14 @@ class Indexer:
         """Build the catalog, and the permitted tools of every kind of caller seen so far, before it is published."""
         tools = self._index.load(self._fingerprints)
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        instructions = self._index.instructions(self._fingerprints)
-        return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld, instructions=instructions))
+        catalog = Catalog(
+            tools,
+            self.catalog.generation + 1,
+            withheld,
+            instructions=self._index.instructions(self._fingerprints),
+            extensions=self._index.extensions(self._fingerprints),
+        )
+        return self._permitted(catalog)
 
     def _permitted(self, catalog: Catalog) -> Catalog:
         for permissions in self._policy.known_permissions():

@@ -11,7 +11,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from toolcrib.base.cache import Recent
-from toolcrib.base.model import LoadingMode, Tool
+from toolcrib.base.model import JsonObject, LoadingMode, Tool
 from toolcrib.base.names import SEPARATORS, name_digest
 from toolcrib.base.text import spelling_key
 from toolcrib.policy.rules import Permissions
@@ -98,6 +98,7 @@ def _grouped(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, list[Tool]]:
 
 _NO_OTHERS: Mapping[str, ServerTools] = MappingProxyType({})
 _NO_INSTRUCTIONS: Mapping[str, str] = MappingProxyType({})
+_NO_EXTENSIONS: Mapping[str, JsonObject] = MappingProxyType({})
 _SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
@@ -161,7 +162,7 @@ class Catalog:
 
     ``withheld`` are digests of the names of tools that servers list and that nobody may use. ``others`` are the tools
     of further servers, taken over from an earlier catalog. ``instructions`` are what servers tell a model of
-    themselves, by server.
+    themselves, ``extensions`` those that clients are told of, both by server.
     """
 
     def __init__(
@@ -171,11 +172,12 @@ class Catalog:
         withheld: Collection[str] = (),
         others: Mapping[str, ServerTools] = _NO_OTHERS,
         instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
+        extensions: Mapping[str, JsonObject] = _NO_EXTENSIONS,
     ) -> None:
         listed: defaultdict[str, list[Tool]] = defaultdict(list)
         for tool in tools:
             listed[tool.server].append(tool)
-        self.generation, self.instructions = generation, instructions
+        self.generation, self.instructions, self.extensions = generation, instructions, extensions
         self._withheld = frozenset(withheld)
         self._by_server = {**others, **{server: ServerTools(server, each) for server, each in listed.items()}}
         self._server_max = max(map(len, self._by_server), default=0)
@@ -190,13 +192,14 @@ class Catalog:
         tools: Iterable[Tool],
         withheld: Collection[str],
         instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
+        extensions: Mapping[str, JsonObject] = _NO_EXTENSIONS,
     ) -> "Catalog":
         """Return the next catalog, in which these servers have these tools and all others are unchanged.
 
-        ``instructions`` are those of all servers.
+        ``instructions`` and ``extensions`` are those of all servers.
         """
         others = {key: named for key, named in self._by_server.items() if key not in servers}
-        return Catalog(tools, self.generation + 1, withheld, others, instructions)
+        return Catalog(tools, self.generation + 1, withheld, others, instructions, extensions)
 
     def get(self, public_name: str) -> Tool | None:
         """Return the tool with exactly this public name."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolcrib import __version__
 from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed, StoreError
 from toolcrib.base.json_decoding import collector_paused, without_lone_surrogates
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
@@ -353,7 +353,7 @@ class Connection:
     @property
     def greeting(self) -> "Greeting":
         """What the server said when it was connected."""
-        return Greeting(self.era, self.session.instructions or "", self._streams.program)
+        return Greeting(self.era, self.session.instructions or "", self._streams.program, _passed_on(self.session))
 
     async def explain(self) -> str:
         """Return what the transport knows about a failure; may be empty."""
@@ -626,16 +626,31 @@ LiveTools = Mapping[str, str]
 """The tools of a live connection's own list: name to fingerprint of the record made of it."""
 
 
+_PASSED_ON = ("io.modelcontextprotocol/ui",)
+"""The extensions of a server that work through toolcrib without toolcrib taking part: MCP Apps."""
+
+_SETTINGS_MAX = 1000
+"""Maximum length of the settings of an extension, as JSON: they are part of the first answer to every client."""
+
+
+def _passed_on(session: ClientSession) -> JsonObject:
+    declared = capabilities_of(session).extensions or {}
+    extensions = {name: declared[name] for name in _PASSED_ON if name in declared}
+    return {name: each for name, each in extensions.items() if len(compact(each)) <= _SETTINGS_MAX}
+
+
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """What a server said when it was connected: its era, and its instructions for a model, in its own words.
 
-    ``program`` is the mark of the program that was started for it (:class:`Streams`).
+    ``program`` is the mark of the program that was started for it (:class:`Streams`). ``extensions`` are those that it
+    declares and toolcrib can pass on, with their settings.
     """
 
     era: Era
     instructions: str = ""
     program: str | None = None
+    extensions: JsonObject = field(default_factory=dict[str, Any])
 
 
 IngestList = Callable[[ServerSettings, list[Any], Greeting], Awaitable[LiveTools]]

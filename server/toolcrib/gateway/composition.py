@@ -415,7 +415,7 @@ class _ServerReports:
         )
 
     async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
-        said = greeting.era, greeting.instructions, greeting.program
+        said = greeting.era, greeting.instructions, greeting.program, greeting.extensions
         return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, *said))
 
     async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:

@@ -39,7 +39,7 @@ _PASSED_OVER = (
 )
 """Messages that do not affect later answers: they are left to be handled normally."""
 _ROWS = (
-    "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied FROM servers ORDER BY key",
+    "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied, extensions FROM servers ORDER BY key",
     "SELECT id, root, record_hash, is_pinned FROM skills ORDER BY id",
     "SELECT id, is_off, use_count, last_used FROM skills ORDER BY id",
 )

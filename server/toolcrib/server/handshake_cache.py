@@ -42,11 +42,6 @@ _UNREADABLE = (OSError, sqlite3.Error, ToolcribError)
 _log = logging.getLogger(__name__)
 
 
-def with_instructions(result: JsonObject, instructions: str) -> JsonObject:
-    """Return the result of ``initialize`` with instructions, unless these are empty."""
-    return {**result, "instructions": instructions} if instructions else result
-
-
 @dataclass(frozen=True, slots=True)
 class _Greeting:
     """An answered ``initialize`` or probe: the question, and the result without instructions."""
@@ -98,7 +93,7 @@ class HandshakeCache:
             # Answered already, and not written again: generating instructions now would delay the next request.
             if any(question == replayed for replayed, _outcome in self._replayed):
                 return result
-        return with_instructions(result, await self._instructions.told_to(session, is_rehearsal=not is_last))
+        return await self._instructions.complete(result, session, is_rehearsal=not is_last)
 
     def retire(self) -> None:
         """Store nothing any more: another config is in use, and answers now depend on that."""
@@ -163,8 +158,8 @@ class HandshakeCache:
         for each in self._greetings:
             quietly = is_rehearsal or each is not last
             begun = replace(each.session, whole_list=whole_list)
-            instructions = await self._instructions.told_to(begun, is_rehearsal=quietly)
-            answers.append([each.question, {"result": with_instructions(each.result, instructions)}])
+            result = await self._instructions.complete(each.result, begun, is_rehearsal=quietly)
+            answers.append([each.question, {"result": result}])
         if anew is None:
             return answers
         anew.whole_list = whole_list

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from toolcrib.base.errors import StoreError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.catalog.gate import ServerPurposes
 from toolcrib.gateway.composition import Generation
@@ -44,7 +45,7 @@ _SKILLS_ONLY = "toolcrib has skills for kinds of tasks: find them with toolcrib'
 
 
 class Instructions:
-    """The instructions of one configuration, generated for each caller."""
+    """What each caller is told in answer to ``initialize`` or a probe under one configuration."""
 
     def __init__(self, generation: Generation, builtins: Builtins) -> None:
         tools = generation.tools
@@ -54,6 +55,19 @@ class Instructions:
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
         self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins.tools else CallTool.name)
         self._overviews = Overviews(generation.skills) if generation.skills else None
+
+    async def complete(self, result: JsonObject, session: Session, *, is_rehearsal: bool = False) -> JsonObject:
+        """Return such an answer with the instructions, unless these are empty, and with the extensions of servers.
+
+        ``is_rehearsal``: as for :meth:`told_to`.
+        """
+        extensions = self._gate.extensions(session, self._indexer.current())
+        if extensions:
+            capabilities = result["capabilities"]
+            declared = {**capabilities, "extensions": {**extensions, **capabilities.get("extensions", {})}}
+            result = {**result, "capabilities": declared}
+        instructions = await self.told_to(session, is_rehearsal=is_rehearsal)
+        return {**result, "instructions": instructions} if instructions else result
 
     async def told_to(self, session: Session, *, is_rehearsal: bool = False) -> str:
         """Return the instructions for a caller, including the directory of skills as far as it fits (R122).

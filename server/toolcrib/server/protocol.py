@@ -40,7 +40,7 @@ from toolcrib.policy.requests import meta_for_next_hop
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.envelopes import MODERN_ONLY, enveloped, list_result
-from toolcrib.server.handshake_cache import HandshakeCache, with_instructions
+from toolcrib.server.handshake_cache import HandshakeCache
 from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import ListChanges, Listing
 from toolcrib.server.methods import methods_offered
@@ -298,7 +298,7 @@ class RequestHandler:
             result["supportedVersions"] = list(HANDSHAKE_PROTOCOL_VERSIONS)
         if self.handshake_cache:
             return await self.handshake_cache.answer(session, context, result, is_last=not is_steered)
-        return with_instructions(result, await self.instructions.told_to(session, is_rehearsal=is_steered))
+        return await self.instructions.complete(result, session, is_rehearsal=is_steered)
 
     def _declared(self, capabilities: JsonObject, revision: object) -> JsonObject:
         """Return the capabilities with those that the SDK does not know, for a session of this protocol revision."""
