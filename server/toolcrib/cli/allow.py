@@ -10,6 +10,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.output import ConfigOption, JsonOption, RowsOption, print_answer, table
+from toolcrib.cli.screen import Column
 
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject
@@ -119,7 +120,11 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
 
 def _print_list(found: "list[tuple[Approval, float, bool]]", *, as_json: bool) -> None:
     rows = [(each.name, each.kind, each.principal, _when(at), "" if holds else _CHANGED) for each, at, holds in found]
-    text = table(("name", "kind", "for", "since", ""), rows) if found else "Nothing is allowed permanently."
+    text = (
+        table(("name", "kind", "for", "since", Column("", words=True)), rows)
+        if found
+        else "Nothing is allowed permanently."
+    )
     print_answer([{**_json(each), "at": _when(at), "holds": holds} for each, at, holds in found], text, as_json=as_json)
 
 

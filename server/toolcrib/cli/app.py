@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -13,7 +13,8 @@ from typer.exceptions import TyperException
 from toolcrib import __version__
 from toolcrib.base.errors import ToolcribError
 from toolcrib.cli.examples import EXAMPLES
-from toolcrib.cli.output import ExitCode, print_error, print_error_json, print_text
+from toolcrib.cli.output import ExitCode, print_error, print_error_json, print_text, print_verbatim
+from toolcrib.cli.screen import Role
 
 _COMMANDS = {
     "init": "importing.init",
@@ -99,11 +100,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong config or arguments, 3 refused to start."""
     code: object = ExitCode.OK
     as_json = False
+    color = ExitStack()
     try:
         # Before parsing: errors of the arguments themselves are to be JSON too.
-        words, as_json, color = common_options(arguments)
-        with colored(color):
-            code = build(words[0] if words else "")(args=words, prog_name="toolcrib", standalone_mode=False)
+        words, as_json, choice = common_options(arguments)
+        color.enter_context(colored(choice))
+        code = build(words[0] if words else "")(args=words, prog_name="toolcrib", standalone_mode=False)
     except ToolcribError as error:
         code = print_error(error, as_json=as_json)
     except TyperException as error:
@@ -113,6 +115,8 @@ def run(arguments: Sequence[str]) -> int:
         code = ExitCode.FAILED
     except SystemExit as done:
         code = done.code
+    finally:
+        color.close()
     # sys.exit() without a code means success.
     if code is None:
         return ExitCode.OK
@@ -176,10 +180,10 @@ def _print_usage_error(error: TyperException, *, as_json: bool) -> ExitCode:
         return ExitCode.CONFIG
     # A group without a command: its help.
     if message.startswith("Usage:"):
-        print_text(message, error=True)
+        print_verbatim(message, error=True)
         return ExitCode.CONFIG
     path = getattr(getattr(error, "ctx", None), "command_path", "toolcrib")
-    print_text(f"Error: {message}", error=True)
+    print_text(f" {message}", error=True, lead="Error:", role=Role.BAD)
     example = EXAMPLES.get(path.removeprefix("toolcrib").strip())
     if example is not None:
         print_text(f"  For example: {path} {example}".rstrip(), error=True)

@@ -18,6 +18,7 @@ from toolcrib.cli.output import (
     print_answer,
     print_json,
     print_text,
+    print_verbatim,
     problem_json,
     warn,
 )
@@ -116,7 +117,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         return
     from toolcrib.base.yaml import to_yaml
 
-    print_text(to_yaml(shown))
+    print_verbatim(to_yaml(shown))
 
 
 @commands.command()

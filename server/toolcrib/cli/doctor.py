@@ -19,6 +19,7 @@ from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
 from toolcrib.cli.index import discard_indexes
 from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, load_settings, print_json, print_text
+from toolcrib.cli.screen import Role
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ _NAMES_ROOM, _SAID_MAX = 300, 300
 """Characters of names in one finding, and of what a server said last."""
 
 Level = Literal["ok", "warning", "error"]
-_MARKS: dict[Level, str] = {"ok": "ok     ", "warning": "warning", "error": "wrong  "}
+_MARKS: dict[Level, tuple[str, Role]] = {
+    "ok": ("ok     ", Role.GOOD),
+    "warning": ("warning", Role.WARNING),
+    "error": ("wrong  ", Role.BAD),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ def doctor(
     else:
         for finding in findings:
             remedy = f"\n           {finding.remedy}" if finding.remedy else ""
-            print_text(f"{_MARKS[finding.level]}  {finding.about}: {finding.text}{remedy}")
+            mark, role = _MARKS[finding.level]
+            print_text(f"  {finding.about}: {finding.text}{remedy}", lead=mark, role=role)
     fail_if(is_wrong)
 
 

@@ -15,6 +15,7 @@ from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_index
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, print_answer, print_json, print_text, table
+from toolcrib.cli.screen import Column, Table
 
 if TYPE_CHECKING:
     from toolcrib.catalog.evaluation import Evaluation, Judged
@@ -213,13 +214,13 @@ def _text(file: Path) -> str:
 # -- for people ----------------------------------------------------------------------------------
 
 
-def _texts(evaluation: "Evaluation") -> Iterable[str]:
+def _texts(evaluation: "Evaluation") -> Iterable[str | Table]:
     """Yield a table of the queries whose first hit is not right, and the figures."""
     missed = [each for each in evaluation.answerable if each.rank != 1]
     # The worst first: those that were not found at all.
     rows = [_row(each) for each in sorted(missed, key=lambda each: (-(each.rank or len(missed) + 100), each.case.line))]
     if rows:
-        yield table(("LINE", "PLACE", "QUERY", "FIRST HIT INSTEAD"), rows[:_SHOWN_MAX])
+        yield table(("LINE", "PLACE", Column("QUERY", words=True), "FIRST HIT INSTEAD"), rows[:_SHOWN_MAX])
         if len(rows) > _SHOWN_MAX:
             yield f"and {len(rows) - _SHOWN_MAX} more; --json shows all"
         yield ""

@@ -29,6 +29,7 @@ from toolcrib.cli.output import (
     problem_json,
     table,
 )
+from toolcrib.cli.screen import Column
 
 if TYPE_CHECKING:
     from toolcrib.clients.importing import Draft, DraftServer
@@ -225,7 +226,7 @@ def _show(
 
     rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
     if rows:
-        print_text(table(("name", "from", "what it is"), rows))
+        print_text(table(("name", "from", Column("what it is", words=True)), rows))
     for server in drafted.servers:
         for note in (*_notes(server, variables_file), *_login_notes(server.key, logins)):
             print_text(f"{server.key}: {note}")

@@ -8,6 +8,7 @@ import typer
 
 from toolcrib.auth.records import login_text
 from toolcrib.base.errors import ModelUnavailable
+from toolcrib.base.text import enumerated
 from toolcrib.cli.completion import ServerOption
 from toolcrib.cli.enriching import enrich
 from toolcrib.cli.in_process import status_now, with_tools
@@ -19,11 +20,11 @@ from toolcrib.cli.output import (
     load_settings,
     print_answer,
     print_json,
-    print_lines,
     print_text,
     problem_json,
     warn,
 )
+from toolcrib.cli.screen import Role
 from toolcrib.cli.top import running_lines, running_now
 from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from toolcrib.policy.client_profiles import ClientProfile
     from toolcrib.policy.sessions import Session
     from toolcrib.search.semantic import SemanticState
+
+_FEW = "gate.pass_through_tokens"
+_NAMES_ROOM = 200
 
 commands = typer.Typer(help="Manage the index of tools.", no_args_is_help=True)
 commands.command()(vocabulary)
@@ -72,22 +76,32 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         running = [instance.as_json for instance in running_now()]
         print_json({**about, **found.as_json, "listing": listing, "hosts": hosts, "running": running})
         return
-    print_text(f"config   {settings.source}")
-    print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not created yet)'}")
-    print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not created yet)'}")
-    for file in set_aside(settings.state_file):
-        print_text(f"         damaged and set aside, with your earlier decisions: {file.name}")
-    print_text(f"sqlite   {sqlite_version()}")
-    for fault in faults_of(sqlite_version()):
-        print_text(f"         may have the bug {fault.name}, {fault.source}: {fault.remedy}")
-    print_text(f"listing  {listing}, for unknown clients")
-    if found.whole_list:
-        print_text(f"         all {found.allowed} tools, because they are few (gate.pass_through_tokens)")
-    print_lines(_profile_lines(known))
-    print_lines(_status_lines(found, skills_enabled=settings.toolcrib.skills.enabled))
-    print_lines(running_lines(running_now(), time.time()))
+    for what, why, remedy in _wrong(found, set_aside(settings.state_file)):
+        print_text(f"  {what}: {why}\n           {remedy}", lead="wrong  ", role=Role.BAD)
+    for file, reason in found.rebuilt.items():
+        print_text(f"  {file}: {reason}", lead="rebuilt", role=Role.WARNING)
     warn(settings.skipped, "skipped")
     warn(settings.notices, "notice")
+    known_bugs = faults_of(sqlite_version())
+    parts = [
+        *_server_lines(found),
+        *_skill_lines(found, is_enabled=settings.toolcrib.skills.enabled),
+        *running_lines(running_now(), time.time()),
+        f"semantic {_semantic_text(found.semantic)}",
+        *_reload_lines(found),
+        f"listing  {listing}, for unknown clients",
+        *([f"         all {found.allowed} tools, because they are few ({_FEW})"] if found.whole_list else []),
+        *_profile_lines(known),
+        f"config   {settings.source}",
+        f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not created yet)'}",
+        f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not created yet)'}",
+        f"sqlite   {sqlite_version()}",
+        *(f"         known bug {each.name}, avoided: {each.remedy} ({each.source})" for each in known_bugs),
+    ]
+    for part in parts:
+        # The first word of what is not indented says what the line is about.
+        lead = "" if part.startswith(" ") else part.partition(" ")[0]
+        print_text(part.removeprefix(lead), lead=lead)
 
 
 @commands.command()
@@ -204,36 +218,64 @@ def _profile_lines(known: "Mapping[str, ClientProfile]") -> "Iterator[str]":
         yield f"         {listing}, {answers}: {', '.join(clients)}"
 
 
-def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
-    yield f"semantic {_semantic_text(found.semantic)}"
-    yield f"servers  {len(found.servers)}, with {found.allowed} tools"
-    yield from map(_server_text, found.servers)
+def _wrong(found: "Status", aside: "Sequence[Path]") -> "Iterator[tuple[str, str, str]]":
+    """Yield what is wrong: what it is about, why, and the remedy."""
+    for server in found.servers:
+        if server.failure:
+            failure, since = server.failure.failure, server.as_json["failure"]["since"]
+            # The remedy of a missing login is the command for it.
+            again = f"toolcrib logs {server.key}; toolcrib index refresh -s {server.key}"
+            remedy = failure.remedy if "toolcrib login" in failure.remedy else f"{failure.remedy} {again}".strip()
+            yield server.key, f"{failure.reason} (since {since})", remedy
+    for file in aside:
+        yield "state", f"damaged and set aside, with your earlier decisions: {file.name}", "repeat them; remove it"
+    if found.loaded and found.loaded.failure:
+        why = f"the config could not be reloaded, so the previous one stays in use: {found.loaded.failure}"
+        yield "config", why, "toolcrib config check"
+
+
+def _server_lines(found: "Status") -> "Iterator[str]":
+    down = sum(server.failure is not None for server in found.servers)
+    failed = f"; {down} of them failed" if down else ""
+    yield f"servers  {len(found.servers)}, with {found.allowed} tools{failed}"
+    yield from (_server_text(server, is_told=True) for server in found.servers)
+    if by_age := [each.key for each in found.servers if each.listed and each.listed.checked_by == "age"]:
+        yield (
+            f"  no file shows an upgrade of {enumerated(by_age, _NAMES_ROOM)}: listed again when used, or by age "
+            "(limits.catalog_max_age_s)"
+        )
+
+
+def _reload_lines(found: "Status") -> "Iterator[str]":
+    if found.loaded and not found.loaded.failure:
+        yield f"reload   {found.loaded.as_json['at']}: read again"
+
+
+def _skill_lines(found: "Status", *, is_enabled: bool) -> "Iterator[str]":
     skills = found.skills
     if skills is None:
-        yield f"skills   {'not read yet' if skills_enabled else 'off'}"
+        yield f"skills   {'not read yet' if is_enabled else 'off'}"
     else:
         sources = ", ".join(f"{count} from {source}" for source, count in skills.sources.items())
         yield f"skills   {skills.count}" + (f": {sources}" if sources else "")
         yield from (f"  not loaded: {error.place}: {error.message}" for error in skills.errors)
-    yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
-    if found.loaded:
-        at, failure = found.loaded.as_json["at"], found.loaded.failure
-        failed = f"the config could not be reloaded, so the previous one stays in use: {failure}"
-        yield f"reload   {at}: {failed if failure else 'read again'}"
 
 
-def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
+def _server_text(server: "ServerStatus", failed: str | None = None, *, is_told: bool = False) -> str:
+    """Return the lines about a server; ``is_told``: why it failed, and how its list is checked, is said elsewhere."""
     listed = server.as_json["listed_at"]
     counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
     unlisted = "not started: the policy denies all its tools to everyone" if server.is_closed else "not listed yet"
     lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else unlisted)]
-    if server.listed and server.listed.checked_by == "age":
+    if is_told:
+        lines[0] += ", failed: see above" if server.failure else ""
+    elif server.listed and server.listed.checked_by == "age":
         lines.append("    no file shows an upgrade: listed again when it is used, or by age (limits.catalog_max_age_s)")
     if server.login:
         lines.append(f"    logged in{login_text(server.login)}")
-    if server.failure:
+    if server.failure and not is_told:
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
-    elif failed:
+    elif failed and not is_told:
         lines.append(f"    failed: {failed}")
     lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.refused if server.listed else ())]
     return "\n".join(lines)

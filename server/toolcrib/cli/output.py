@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,13 @@ import typer
 from toolcrib.base.errors import ConfigError, Problem, StartRefused, ToolcribError
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, sanitize
+from toolcrib.cli.screen import Column, Role, Table, folded, painted
 
 if TYPE_CHECKING:
     from toolcrib.config.settings import Settings
+
+
+_HEADINGS = {"wrong": Role.BAD, "skipped": Role.WARNING, "notice": Role.WARNING}
 
 
 class ExitCode(IntEnum):
@@ -28,9 +33,26 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-def print_text(text: str, *, error: bool = False) -> None:
-    """Print for a person, on stderr if it is an ``error``; nothing in ``text`` can steer the terminal."""
+def print_text(text: str | Table, *, error: bool = False, lead: str = "", role: Role = Role.HEADING) -> None:
+    """Print for a person, on stderr if it is an ``error``; nothing in ``text`` can steer the terminal.
+
+    Lines are broken between words where the terminal ends. ``lead`` goes before the text, in the look of ``role``.
+    """
+    stream = sys.stderr if error else sys.stdout
+    if isinstance(text, Table):
+        for line in text.lines(stream):
+            print(line, file=stream)
+        return
     # Names, descriptions and errors come from servers, and could contain escape sequences.
+    shown = folded(sanitize(f"{lead}{text}"), stream)
+    # A terminal that is narrower than the lead shows it without its look.
+    if lead and shown.startswith(lead):
+        shown = f"{painted(lead, role, stream)}{shown.removeprefix(lead)}"
+    print(shown, file=stream)
+
+
+def print_verbatim(text: str, *, error: bool = False) -> None:
+    """Print a text whose lines are as long as they are, such as a result, a file or JSON; it steers no terminal."""
     print(sanitize(text), file=sys.stderr if error else sys.stdout)
 
 
@@ -39,15 +61,10 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as lines of aligned columns under a heading; the last column is not padded."""
-    lines = [[one_line(cell) for cell in row] for row in (heading, *rows)]
-    # The last column stays unpadded: trailing spaces would wrap long lines.
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
-        for line in lines
-    )
+def table(heading: Sequence[str | Column], rows: Sequence[Sequence[str]], plain: Sequence[str] | None = None) -> Table:
+    """Return a table; the first column has the names. ``plain`` are the lines for a pipe, if not the same columns."""
+    columns = [each if isinstance(each, Column) else Column(each) for each in heading]
+    return Table([replace(columns[0], role=Role.NAME), *columns[1:]], rows, plain)
 
 
 def print_json(value: Any) -> None:
@@ -55,18 +72,18 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def print_lines(lines: Iterable[str], *, error: bool = False) -> None:
+def print_lines(lines: Iterable[str | Table], *, error: bool = False) -> None:
     """Print for a person, on stderr if it is an ``error``."""
     for line in lines:
         print_text(line, error=error)
 
 
-def print_answer(value: Any, lines: str | Iterable[str], *, as_json: bool) -> None:
+def print_answer(value: Any, lines: str | Table | Iterable[str | Table], *, as_json: bool) -> None:
     """Print an answer: ``value`` for a program, else ``lines`` for a person."""
     if as_json:
         print_json(value)
     else:
-        print_lines((lines,) if isinstance(lines, str) else lines)
+        print_lines((lines,) if isinstance(lines, str | Table) else lines)
 
 
 def fail_if(failed: object) -> None:
@@ -86,7 +103,7 @@ def print_error(error: ToolcribError, *, as_json: bool = False) -> ExitCode:
         about = {"source": error.source} if isinstance(error, ConfigError) else {}
         print_error_json(kind, str(error), code, **about, problems=error_problems(error))
     else:
-        print_text(f"Error: {error}", error=True)
+        print_text(f" {error}", error=True, lead="Error:", role=Role.BAD)
     return code
 
 
@@ -105,7 +122,9 @@ def error_problems(error: ToolcribError) -> list[JsonObject]:
 def warn(problems: Iterable[Problem], heading: str) -> None:
     """Print problems to stderr, one a line, each after ``heading``."""
     for problem in problems:
-        print(f"{heading}: {one_line(str(problem))}", file=sys.stderr)
+        print_text(
+            f" {one_line(str(problem))}", error=True, lead=f"{heading}:", role=_HEADINGS.get(heading, Role.FAINT)
+        )
 
 
 def problem_json(problem: Problem) -> JsonObject:

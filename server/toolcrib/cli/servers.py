@@ -15,7 +15,16 @@ from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.importing import target_file, user_environment
 from toolcrib.cli.in_process import status_now, with_tools
-from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_answer, print_json, print_text
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    load_settings,
+    print_answer,
+    print_json,
+    print_text,
+    print_verbatim,
+)
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -139,7 +148,10 @@ def logs(
     if name not in settings.servers:
         _existing(config, name)
     found = last_lines(settings.cache_dir, name, lines)
-    print_answer({"server": name, "lines": found}, found, as_json=as_json)
+    if as_json:
+        print_json({"server": name, "lines": found})
+    for line in () if as_json else found:
+        print_verbatim(line)
     if not found and not as_json:
         print_text(f"{name} has written nothing to stderr, or has not been started yet.", error=True)
 

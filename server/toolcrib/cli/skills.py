@@ -28,7 +28,10 @@ from toolcrib.cli.output import (
     print_json,
     print_lines,
     print_text,
+    print_verbatim,
+    table,
 )
+from toolcrib.cli.screen import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,11 +91,12 @@ def list_skills(
     if as_json:
         print_json(_overview_json(overview, shown))
         return
-    for skill in shown:
-        print_text(f"{skill.name}  [{skill.skill.source}]  {truncate(skill.trigger, _TRIGGER_MAX)}".rstrip())
+    rows = [(skill.name, skill.skill.source, truncate(skill.trigger, _TRIGGER_MAX)) for skill in shown]
     if hidden:
-        for skill, reason in overview.withheld:
-            print_text(f"{skill.name}  [{skill.source}]  hidden: {reason}")
+        rows += [(skill.name, skill.source, f"hidden: {reason}") for skill, reason in overview.withheld]
+    plain = [f"{name}  [{origin}]  {text}".rstrip() for name, origin, text in rows]
+    if rows:
+        print_text(table(("SKILL", "SOURCE", Column("WHEN TO USE IT", words=True)), rows, plain))
     _print_footer(overview)
 
 
@@ -141,7 +145,10 @@ def show(
     if as_json:
         print_json({**answer.as_json(request), "explained": [each.as_json for each in explained]})
     else:
-        print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
+        if answer.skills:
+            print_verbatim(answer.formatted)
+        else:
+            print_text(_missing_text(answer), error=True)
         for each in explained:
             print_lines(_explanation(each), error=True)
     fail_if(not answer.skills)

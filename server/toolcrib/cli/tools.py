@@ -23,8 +23,12 @@ from toolcrib.cli.output import (
     fail_if,
     print_answer,
     print_json,
+    print_lines,
     print_text,
+    print_verbatim,
+    table,
 )
+from toolcrib.cli.screen import Column, Role
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -68,9 +72,13 @@ def search(
 
     answer, unlisted = with_index(config, find, server, command="search")
     notes = [answer.note] if answer.note else []
-    lines = [*(map(_hit_text, answer.hits) if answer.hits else ["Nothing found."]), *notes]
-    print_answer({**search_json(answer), "unlisted": unlisted}, lines, as_json=as_json)
-    if unlisted and not as_json:
+    if as_json:
+        print_json({**search_json(answer), "unlisted": unlisted})
+        return
+    for hit in answer.hits:
+        _print_hit(hit)
+    print_lines([*([] if answer.hits else ["Nothing found."]), *notes])
+    if unlisted:
         print_text(_unlisted_text(unlisted), error=True)
 
 
@@ -95,7 +103,9 @@ def call(
     if as_json:
         print_json(result)
     else:
-        print_text(_result_text(result), error=bool(result.get("isError")))
+        # A refusal is a text of ours, mostly; a result may be a file.
+        show = print_text if result.get("isError") else print_verbatim
+        show(_result_text(result), error=bool(result.get("isError")))
     fail_if(result.get("isError"))
 
 
@@ -137,7 +147,9 @@ def list_tools(
     ]
     shown = shown[:limit]
     answer = [{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown]
-    print_answer(answer, (_list_line(tool, definition) for tool, definition in shown), as_json=as_json)
+    rows = [(tool.public_name, tool.loading_mode, _summary(definition)) for tool, definition in shown]
+    plain = [f"{name}  [{mode}]  {summary}".rstrip() for name, mode, summary in rows]
+    print_answer(answer, table(("TOOL", "LISTED", Column("WHAT IT DOES", words=True)), rows, plain), as_json=as_json)
 
 
 async def _require_listed(tool_use_cases: "ToolUseCases", server: str) -> None:
@@ -157,9 +169,9 @@ async def _require_listed(tool_use_cases: "ToolUseCases", server: str) -> None:
         )
 
 
-def _list_line(tool: Tool, definition: JsonObject) -> str:
+def _summary(definition: JsonObject) -> str:
     summary, _rest = split_summary(definition.get("description", ""))
-    return f"{tool.public_name}  [{tool.loading_mode}]  {truncate(one_line(summary), _DESCRIPTION)}".rstrip()
+    return truncate(one_line(summary), _DESCRIPTION)
 
 
 @commands.command()
@@ -179,7 +191,11 @@ def show(name: ToolArgument, config: ConfigOption = None, as_json: JsonOption = 
     definition = with_tools(config, read, WaitingLine(quiet=as_json), command="tools show", choose=for_tool(name))
     rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
     text = f"{definition['name']}\n\n{definition.get('description', '')}\n"
-    print_answer(definition, (text, json.dumps(rest, indent=2, ensure_ascii=False)), as_json=as_json)
+    if as_json:
+        print_json(definition)
+        return
+    print_text(text)
+    print_verbatim(json.dumps(rest, indent=2, ensure_ascii=False))
 
 
 async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> list[JsonObject]:
@@ -213,13 +229,12 @@ def _unlisted_text(servers: "Sequence[str]") -> str:
     return f"Not searched, because not listed yet: {named}{more}. `toolcrib index refresh` lists every server."
 
 
-def _hit_text(hit: "FoundTool") -> str:
-    line = f"{hit.score:.2f}  {hit.shown.signature or hit.tool.public_name}"
-    if hit.shown.description:
-        line += f"\n      {hit.shown.description}"
-    if hit.shown.input_schema is not None:
-        line += f"\n{json.dumps(hit.shown.input_schema, indent=2, ensure_ascii=False)}"
-    return line
+def _print_hit(hit: "FoundTool") -> None:
+    name, shown = hit.tool.public_name, hit.shown
+    rest = (shown.signature or name).removeprefix(name)
+    print_text(f"{rest}\n      {shown.description}".rstrip(), lead=f"{hit.score:.2f}  {name}", role=Role.NAME)
+    if shown.input_schema is not None:
+        print_verbatim(json.dumps(shown.input_schema, indent=2, ensure_ascii=False))
 
 
 def _result_text(result: JsonObject) -> str:

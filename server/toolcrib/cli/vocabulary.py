@@ -10,6 +10,7 @@ import typer
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import why_not_stored
 from toolcrib.cli.output import ConfigOption, JsonOption, RowsOption, counted, load_settings, print_answer, table
+from toolcrib.cli.screen import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +125,7 @@ def _names(offline: "Offline", learner: "Caller | None") -> set[str]:
     return {tool.public_name for tool in offline.gate.allowed(session, catalog).tools}
 
 
-def _lines(found: "list[JsonObject]", learns: bool) -> "Iterator[str]":
+def _lines(found: "list[JsonObject]", learns: bool) -> "Iterator[str | Table]":
     if not learns:
         yield "Learning is off, and lessons are ignored: tool_search.learn is false."
     rows = [(each["word"], each["tool"], _whose(each), f"{each['weight']:.2f}", each["taught_at"]) for each in found]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from toolcrib.base.text import one_line, sanitize
+from toolcrib.cli.screen import folded
 
 if TYPE_CHECKING:
     from toolcrib.downstream.fleet import Fleet
@@ -72,7 +73,7 @@ class WaitingLine:
         """Print a line that stays, unless it is silent."""
         if not self._is_silent:
             self.clear()
-            print(one_line(sanitize(text)), file=self._stream, flush=True)
+            print(folded(one_line(sanitize(text)), self._stream), file=self._stream, flush=True)
 
     def clear(self) -> None:
         """Clear the line, before something else is printed."""
@@ -107,6 +108,10 @@ class _Above(logging.StreamHandler[TextIO]):
         """Write one record."""
         self._line.clear()
         super().emit(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record as they fit the terminal."""
+        return folded(super().format(record), self.stream)
 
 
 def listing_text(statuses: "Mapping[str, Status]", under_way: set[str], total: int, now: float) -> str:
