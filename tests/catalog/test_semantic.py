@@ -68,7 +68,7 @@ def opened(
     with Store(path, TOOLS_SCHEMA) as store:
         index = ToolIndex(store, capabilities)
         shared = None if load is None else SharedModel(load)
-        semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
+        semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha, capabilities)
         yield (
             World(store, index, Searcher(CatalogViews(index, NameMaskers((), ())), SearchSettings(semantic=semantic))),
             shared,
@@ -125,15 +125,18 @@ def test_words_alone_stay_as_they_are_where_nothing_is_near():
 # -- whose tools count ---------------------------------------------------------------------------
 
 
-def test_tools_that_a_caller_may_not_use_change_nothing(path: Path, model: Path, tmp_path: Path):
+@pytest.mark.parametrize("capabilities", [NO_CAPABILITIES, shipped()], ids=["none", "shipped"])
+def test_tools_that_a_caller_may_not_use_change_nothing(
+    path: Path, model: Path, tmp_path: Path, capabilities: Capabilities
+):
     guests = guests_without("secret.*")
-    with opened(path, lambda: load_model(model)) as (world, _):
+    with opened(path, lambda: load_model(model), capabilities=capabilities) as (world, _):
         world.listed(ISSUES)
         alone = [
             [(match.document.public_name, match.score) for match in each.matches]
             for each in guest_results(world, guests)
         ]
-    with opened(tmp_path / "more.db", lambda: load_model(model)) as (world, _):
+    with opened(tmp_path / "more.db", lambda: load_model(model), capabilities=capabilities) as (world, _):
         world.listed(ISSUES, numbered("secret", 300, "A bug, an issue and lunch for all who join."))
         among = [
             [(match.document.public_name, match.score) for match in each.matches]
@@ -153,15 +156,18 @@ def guest_results(world: World, policy: Policy) -> list[Found[Tool]]:
 
 
 @pytest.mark.parametrize("capabilities", [NO_CAPABILITIES, shipped()], ids=["none", "shipped"])
-def test_a_second_start_encodes_nothing_but_queries(path: Path, model: Path, capabilities: Capabilities):
+def test_a_second_start_encodes_nothing_but_queries_and_the_dictionary(
+    path: Path, model: Path, capabilities: Capabilities
+):
     first, second = Counting(load_model(model)), Counting(load_model(model))
     with opened(path, lambda: first, capabilities=capabilities) as (world, _):
         world.listed(ISSUES)
         before = all_results(world)
     with opened(path, lambda: second, capabilities=capabilities) as (world, _):
         assert all_results(world) == before
-    assert len(first.encoded) == 1 + len(ISSUES.records) + len(QUERIES)
-    assert len(second.encoded) == 1 + len(QUERIES)
+    ways = sum(1 + len(each.ways) for each in capabilities.every)
+    assert len(first.encoded) == 1 + len(ISSUES.records) + ways + len(QUERIES)
+    assert len(second.encoded) == 1 + ways + len(QUERIES)
 
 
 def test_only_a_changed_text_is_encoded_again_and_its_old_vector_goes(path: Path, model: Path):

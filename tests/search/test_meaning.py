@@ -2,8 +2,9 @@
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from plain_texts import SAID, World, names, reasons
 
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import SearchType
+from toolcrib.search.capabilities import Capabilities
 from toolcrib.search.confidence import NO_EVIDENCE, Evidence, is_sure, word_for
 from toolcrib.search.documents import Request
 from toolcrib.search.postings import Worded
@@ -102,15 +104,42 @@ class Reworded(Rows):
         return {row: self.told.get(text, text) for row, text in stored.items()}
 
 
-class Room:
-    """Three documents that have one word each, in rows from 10 on, and what vectors say of them."""
+@dataclass
+class Shown:
+    """What documents do: their numbers by mark. ``asked``: the marks that were looked up."""
 
-    def __init__(self, *said: str, alpha: float = 0.5) -> None:
+    by_mark: Mapping[str, Collection[int]]
+    asked: list[str] = field(default_factory=list[str])
+
+    def __contains__(self, mark: str) -> bool:
+        return mark in self.by_mark
+
+    def having(self, mark: str, numbers: Collection[int]) -> Collection[int]:
+        self.asked.append(mark)
+        return {*self.by_mark[mark]}.intersection(numbers)
+
+
+class Room:
+    """Three documents that have one word each, in rows from 10 on, and what vectors say of them.
+
+    ``ways`` are lines of a dictionary of capabilities, ``shows`` which documents show which of them, by its place.
+    """
+
+    def __init__(
+        self,
+        *said: str,
+        alpha: float = 0.5,
+        ways: str = "",
+        shows: Mapping[int, Collection[int]] = MappingProxyType({}),
+    ) -> None:
         self.encoder = Encoder()
         self.model = SharedModel(lambda: self.encoder)
         texts = dict(enumerate(said or AXES, 10))
         self.vectors, self.rows = Vectors(texts), Rows(list(texts))
-        self.semantic = Semantic(self.model, self.vectors, alpha)
+        known = Capabilities([("own.txt", ways)] if ways else ())
+        marks = [mark for mark, _ in known.marked()]
+        self.shown = Shown({marks[place]: numbers for place, numbers in shows.items()})
+        self.semantic = Semantic(self.model, self.vectors, alpha, known)
 
     def fused(
         self,
@@ -120,7 +149,7 @@ class Room:
         evidence: Evidence = EVIDENCE,
     ) -> Ranked:
         numbers = None if among is None else frozenset(among)
-        return self.semantic.fused(Ranked(matches, evidence), query, self.rows, numbers)
+        return self.semantic.fused(Ranked(matches, evidence), query, self.rows, numbers, self.shown)
 
 
 class TestFusing:
@@ -222,6 +251,63 @@ class TestNearness:
         assert room.fused("wood") == Ranked((), EVIDENCE)
 
 
+DOES = "[own]\nsaw boards: CREATE board\n  sand\n  wood wood wall\npaint: CREATE paint\n  zzz\n"
+"""Two capabilities; people ask for the first by "sand"."""
+
+
+class TestWays:
+    """A document is also near by the ways in which people ask for what it does."""
+
+    def test_one_that_shows_what_is_asked_for_is_nearly_as_near_as_the_way_itself(self):
+        room = Room("wall", "wood", "wall", ways=DOES, shows={0: [0]})
+        found = dict(room.fused("sand", (0, 4.0), (1, 8.0)).matches)
+        assert found == pytest.approx({0: 0.5 * 4 + 0.5 * 8, 1: 0.5 * 8}), "the nearest has all of its weight"
+        assert room.fused("sand", (0, 4.0), (1, 8.0)).evidence.lead == pytest.approx(0.9)
+
+    def test_the_nearest_way_of_a_capability_counts_and_not_their_mean(self):
+        room = Room("wall", "wood", ways=DOES, shows={0: [0]})
+        lead = room.fused("wood wood wall", (0, 8.0), (1, 1.0)).evidence.lead
+        assert lead == pytest.approx(1 - 0.1 - 2 / 5**0.5, abs=1e-6)
+
+    def test_its_own_text_counts_where_that_is_nearer(self):
+        by_text, by_both = (Room("sand", "wall", ways=DOES, shows=shows) for shows in ({}, {0: [0]}))
+        assert by_both.fused("sand", (0, 1.0), (1, 1.0)) == by_text.fused("sand", (0, 1.0), (1, 1.0))
+        assert by_both.shown.asked
+
+    def test_a_way_that_is_far_from_the_request_means_nothing(self):
+        far = "sand sand sand wood"  # its cosine to "wood" is below .4
+        room = Room("wall", "wood", ways=f"[own]\nsaw: CREATE board\n  {far}\n", shows={0: [0]})
+        assert dict(room.fused("wood", (0, 4.0)).matches) == pytest.approx({0: 2.0, 1: 2.0}), "as without it"
+        assert room.shown.asked == []
+
+    def test_what_words_have_not_found_gains_nothing(self):
+        room = Room("wall", "wall", "wall", ways=DOES, shows={0: [0, 1]})
+        assert dict(room.fused("sand", (2, 8.0), (0, 1.0)).matches) == pytest.approx({2: 4.0, 0: 4.5})
+
+    def test_where_words_are_sure_nobody_looks_for_ways(self):
+        room = Room("wall", "wood", ways=DOES, shows={0: [0]})
+        room.fused("sand", (1, 8.0), (0, 1.0), evidence=Evidence(0.8, 0.9, 0.4, 1))
+        assert room.shown.asked == []
+
+    def test_ten_capabilities_count_of_those_that_documents_show_nearest_first(self):
+        lines = "".join(
+            f"do {number}: CREATE board\n  {'sand ' * 20}{'wood ' * (number + 1)}\n" for number in range(14)
+        )
+        room = Room("wall", "wood", ways=f"[own]\n{lines}", shows={number: [0] for number in range(14) if number != 2})
+        room.fused("sand", (0, 1.0))
+        marks = list(room.shown.by_mark)
+        assert room.shown.asked == marks[:10]
+
+    def test_the_ways_are_encoded_once_with_the_first_list(self):
+        room = Room(ways=DOES, shows={0: [0]})
+        room.semantic.fill("s")
+        ways = ["saw boards", "sand", "wood wood wall", "paint", "zzz"]
+        assert room.encoder.encoded[:6] == ["tool", *ways]
+        room.fused("sand", (0, 1.0))
+        assert room.encoder.encoded.count("paint") == 1
+        assert room.vectors.kept.keys() == set(AXES), "they are stored for no document"
+
+
 class TestVectors:
     """What is encoded, and what is kept."""
 
@@ -299,9 +385,9 @@ class TestVectors:
         assert not world.engine.is_quick(request, world.documents)
         world.search("merge")
         assert world.engine.is_quick(request, world.documents)
-        semantic.fused(Ranked(), "wood", Rows([]), None)
+        semantic.fused(Ranked(), "wood", Rows([]), None, Shown({}))
         for _ in range(10):
-            semantic.fused(Ranked(), "wood", Rows([100]), None)
+            semantic.fused(Ranked(), "wood", Rows([100]), None, Shown({}))
         assert not world.engine.is_quick(request, world.documents), "its vectors have been forgotten"
 
 

@@ -29,7 +29,7 @@ from toolcrib.gateway.whole_lists import ToolPrices
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
-from toolcrib.search.capabilities import shipped
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities, shipped
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore
 from toolcrib.search.static_model import ModelFiles, StaticModel, find_model, load_model
@@ -116,7 +116,7 @@ def open_offline(
         checker = SchemaChecker(section.limits.schema_check_ms, runtime.clock)
         has_same_model = before is not None and _model_settings(before.settings) == _model_settings(settings)
         model = before.model if before and has_same_model else semantic_model(settings)
-        search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS))
+        search = search_settings(settings, runtime, model, VectorCache(store, TOOL_TEXTS), index.reading.capabilities)
         embed = search.semantic.fill if search.semantic else None
         indexer = Indexer(settings, policy, index, runtime.lasting_clock, checker.fits, embed)
         offers = OfferIndexer(settings, policy, offer_index, runtime.lasting_clock)
@@ -233,9 +233,14 @@ def _model_settings(settings: Settings) -> tuple[object, ...]:
 
 
 def search_settings(
-    settings: Settings, runtime: Runtime, model: SharedModel | None, vectors: VectorStore
+    settings: Settings,
+    runtime: Runtime,
+    model: SharedModel | None,
+    vectors: VectorStore,
+    capabilities: Capabilities = NO_CAPABILITIES,
 ) -> SearchSettings:
     """Return the settings of one search: tools and skills share the model, each has its own vectors."""
-    semantic = None if model is None else Semantic(model, vectors, settings.toolcrib.tool_search.semantic.alpha)
+    alpha = settings.toolcrib.tool_search.semantic.alpha
+    semantic = None if model is None else Semantic(model, vectors, alpha, capabilities)
     limits = settings.toolcrib.limits
     return SearchSettings(limits.regex_ms, runtime.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory)

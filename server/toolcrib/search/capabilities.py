@@ -183,6 +183,10 @@ class Capabilities:
         every, index = self._index.every, self._index
         return [Shown(every[number], by) for number, by in index.found(name, summary, server, others).items()]
 
+    def marked(self) -> Iterator[tuple[str, Capability]]:
+        """Yield every capability with its mark."""
+        return ((_mark(number), each) for number, each in enumerate(self.every))
+
     @property
     def every(self) -> Sequence[Capability]:
         """All capabilities, in the order of the files.

@@ -37,7 +37,7 @@ Fitted likewise, with the model that the extra installs; in small catalogs leads
 
 _LIKELY = 0.75
 """Minimum likelihood of a first match that is called right."""
-_NEAR = 0.4
+NEAR = 0.4
 """A match that only meaning found is unlikely with a lower cosine similarity to the query.
 
 Of requests that a tool serves, the nearest one is right in half from there on; of those that nothing serves, three
@@ -95,7 +95,7 @@ def word_for(evidence: Evidence, unlikely: float = 0.0) -> Confidence:
     strength = evidence.strength
     if 0 < strength < unlikely and evidence.coverage < _ALL_WORDS:
         return "none"
-    if unlikely and evidence.near is not None and evidence.near < _NEAR:
+    if unlikely and evidence.near is not None and evidence.near < NEAR:
         return "none"
     return "high" if strength >= _LIKELY and evidence.as_said else "low"
 

@@ -232,7 +232,7 @@ class Engine(Generic[T]):
             ranked = ranker.rank(asked, scope.numbers, CANDIDATES + len(known))
             is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:
-                ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
+                ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers, postings)
             # Where words are sure, nothing else counts: a clearly better match must not be displaced.
             if not is_sure(ranked.evidence) and (context := scope.context):
                 stems = frozenset(map(stem, parsed(asked).terms))

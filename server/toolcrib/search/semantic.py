@@ -1,18 +1,20 @@
 """Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings."""
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib import import_module
+from itertools import accumulate, chain, islice, pairwise
 from math import sqrt
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import JsonObject
-from toolcrib.search.confidence import Evidence, is_sure
+from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
+from toolcrib.search.confidence import NEAR, Evidence, is_sure
 from toolcrib.search.documents import CACHED_MAX, Documents
 from toolcrib.search.ranking import Ranked
 from toolcrib.search.static_model import ModelNotInstalled
@@ -175,6 +177,18 @@ _SPARE = 1000
 _MOST = 0.55
 """Maximum weight of meaning: what words have found counts nearly as much, however unsure they are (ADR 63)."""
 
+_OF_WAYS = 0.1
+"""How much less near a document is by a way of asking for what it does than by its own text (ADR 63)."""
+
+_LIKELY_ASKED = 48
+"""Number of capabilities of which each way is compared with a query: those whose ways it is nearest to on average."""
+
+_WAYS_AT_ONCE = 250
+_TINY = 1e-9
+
+_ASKED_MAX = 10
+"""Maximum number of capabilities, of those that documents show, that a query may ask for by meaning."""
+
 _AHEAD = 1.05
 """The relevance of a first match that words are sure of, relative to any other."""
 
@@ -270,17 +284,72 @@ class _Placed:
         return numpy.einsum("ij,j->i", rows[self.places], query)
 
 
+class _Ways:
+    """Vectors of the ways in which people ask for capabilities: of no document, so the same for every caller."""
+
+    def __init__(self, model: Model, capabilities: Capabilities) -> None:
+        numpy, marked = import_module("numpy"), list(capabilities.marked())
+        self._marks = [mark for mark, _ in marked]
+        ways = [(each.name, *each.ways) for _, each in marked]
+        begins = [0, *accumulate(map(len, ways))]
+        texts = list(chain.from_iterable(ways))
+        self._rows = numpy.empty((len(texts), model.dimensions), "<f4")
+        for start in range(0, len(texts), _WAYS_AT_ONCE):
+            self._rows[start : start + _WAYS_AT_ONCE] = model.unit_rows(texts[start : start + _WAYS_AT_ONCE])
+        # Each capability has as many places; in those that it has no more ways for is its first way again.
+        most = max(map(len, ways), default=0)
+        self._places = numpy.array(
+            [[*range(begin, end), *[begin] * (most - end + begin)] for begin, end in pairwise(begins)], "<i4"
+        )
+        self._middles = numpy.add.reduceat(self._rows, begins[:-1]) if ways else self._rows
+        self._middles /= numpy.maximum(numpy.linalg.norm(self._middles, axis=1, keepdims=True), _TINY)
+
+    def asked(self, query: Any) -> list[tuple[str, float]]:
+        """Return the marks of the capabilities that a query, a unit vector, asks for, each with its nearest way."""
+        if not self._marks:
+            return []
+        numpy = import_module("numpy")
+        middles = numpy.einsum("ij,j->i", self._middles, query)
+        likely = numpy.argsort(-middles, kind="stable")[:_LIKELY_ASKED]
+        nearest = numpy.einsum("ijk,k->ij", self._rows[self._places[likely]], query).max(axis=1)
+        in_order = numpy.argsort(-nearest, kind="stable")
+        return [(self._marks[likely[each]], float(nearest[each])) for each in in_order if nearest[each] >= NEAR]
+
+
+class _Compared(NamedTuple):
+    """The cosine similarity of a query to each document, and to the nearest way of each capability that it asks for."""
+
+    cosines: Any
+    asked: Sequence[tuple[str, float]]
+
+
+class Showing(Protocol):
+    """Which documents show which capabilities, by mark; their postings."""
+
+    def __contains__(self, mark: str, /) -> bool:
+        """Return whether any does."""
+        ...
+
+    def having(self, mark: str, numbers: Collection[int], /) -> Collection[int]:
+        """Return those of ``numbers``, which are found by words, that do."""
+        ...
+
+
 class Semantic:
     """Vectors of one kind of documents, and semantic ranking by them. Safe to use from several threads.
 
     If there is no model, or the model or the store fails, ranking is by words alone. ``alpha``, from 0 to 1, is
-    multiplied by how unsure words are to the weight of semantic relevance.
+    multiplied by how unsure words are to the weight of semantic relevance. Documents that show one of ``capabilities``
+    are near to a query that asks for it.
     """
 
-    def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
-        self._shared, self._store, self._alpha = model, store, alpha
+    def __init__(
+        self, model: SharedModel, store: VectorStore, alpha: float, capabilities: Capabilities = NO_CAPABILITIES
+    ) -> None:
+        self._shared, self._store, self._alpha, self._capabilities = model, store, alpha, capabilities
         self._placed = Recent[Documents, _Placed](CACHED_MAX)
         self._pool: _Pool | None = None
+        self._ways: _Ways | None = None
 
     def fill(self, owner: str) -> None:
         """Encode and store the new texts of an owner's rows, so that no search has to wait for them. Blocks.
@@ -291,6 +360,7 @@ class Semantic:
         if model is None:
             return
         try:
+            self._ways_of(model)
             missing = self._store.missing(model.encoder.model_id, owner)
             for keys in _batches(list(missing)):
                 rows = model.unit_rows([missing[key] for key in keys])
@@ -307,22 +377,29 @@ class Semantic:
 
     def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
-        return self._shared.reason is not None or documents in self._placed
+        return self._shared.reason is not None or (documents in self._placed and self._ways is not None)
 
-    def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
+    def fused(
+        self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None, showing: Showing
+    ) -> Ranked:
         """Return text matches fused with those semantically near, among these ``numbers`` (None: all).
 
         Documents that the caller may not find do not count. The surer words are, the less meaning counts; a first match
-        that they are sure of stays first.
+        that they are sure of stays first. ``showing`` tells of those that words have found what they do.
         """
-        cosines = self._cosines(query, documents)
+        is_settled = is_sure(ranked.evidence)
+        compared = self._compared(query, documents, ways_too=bool(ranked.matches) and not is_settled)
         # All zeros if the model knows no word of the query.
-        if cosines is None or not cosines.any():
+        if compared is None or not (compared.cosines.any() or compared.asked):
             return ranked
-        lexical = dict(ranked.matches)
+        cosines, lexical = compared.cosines, dict(ranked.matches)
         nearness = {number: float(cosines[number]) for number in {*_nearest(cosines, numbers), *lexical}}
+        shown = (pair for pair in compared.asked if pair[0] in showing)
+        for mark, cosine in islice(shown, _ASKED_MAX):
+            for number in showing.having(mark, lexical):
+                nearness[number] = max(nearness[number], cosine - _OF_WAYS)
         relevances = fuse(lexical, nearness, self._weight(ranked.evidence))
-        if is_sure(ranked.evidence):
+        if is_settled:
             first = ranked.matches[0][0]
             relevances[first] = max(relevances[first], _AHEAD * max(relevances.values()))
         matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -334,16 +411,23 @@ class Semantic:
         # Vectors do not know the ways in which people ask: even a small share of a request is worth more than they are.
         return min(_MOST, unsure) * (1 - sqrt(min(by_words.served, 1.0)))
 
-    def _cosines(self, query: str, documents: Documents) -> Any:
-        """Return the cosine similarity of each document to a query; None if it cannot be computed."""
+    def _compared(self, query: str, documents: Documents, *, ways_too: bool) -> _Compared | None:
+        """Compare a query with documents, and with ways of asking; None if that cannot be computed."""
         if not documents.in_order or (known := self._vectors_of(documents)) is None:
             return None
         model, vectors = known
         try:
-            return vectors.cosines(model.unit_rows([query])[0])
+            row = model.unit_rows([query])[0]
+            ways = self._ways_of(model)
+            return _Compared(vectors.cosines(row), ways.asked(row) if ways_too else ())
         except ModelUnavailable as error:
             self._shared.give_up(error)
         return None
+
+    def _ways_of(self, model: Model) -> _Ways:
+        # Two threads may both make them; the result is the same.
+        ways = self._ways = self._ways or _Ways(model, self._capabilities)
+        return ways
 
     def _vectors_of(self, documents: Documents) -> tuple[Model, _Placed] | None:
         """Return the model and the documents' vectors, known or new; None if there is no model, or no store."""
