@@ -1,6 +1,7 @@
 """Skills that servers offer: found, listed, got and read like others, as those of their server and of nobody else."""
 
 import json
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -10,8 +11,14 @@ import anyio
 import pytest
 
 from fakes.menu import tool
+from oauth.rig import HOW_TO_INSTALL_FASTMCP, find_fastmcp
 from toolcrib.base.model import Caller
+from toolcrib.config.loading import load
 from toolcrib.downstream.states import OfferedSkill, OfferedSkills
+from toolcrib.gateway.composition import open_gateway
+from toolcrib.gateway.runtime import Runtime
+from toolcrib.policy.sessions import RunActivations, Session
+from toolcrib.skills.answers import GetRequest, ListRequest
 from toolcrib.skills.sources.servers import copy
 from worlds import JsonObject, MemoryServer, until, world
 
@@ -308,6 +315,126 @@ async def test_a_server_that_never_gives_a_file_costs_only_that_skill(tmp_path: 
     section = {**SECTION, "servers": {"cafe": {"connect_timeout_s": 0.5}}}
     async with world(tmp_path, {"cafe": cafe}, section) as w, w.client() as client:
         assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["tea"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"skill://index.json": "no JSON"},
+        {"skill://index.json": "[" * 100_000},
+        {"skill://index.json": json.dumps({"skills": [{"url": 7}, 8, {"url": "skill://gone/SKILL.md"}]})},
+        {"skill://x/SKILL.md": "", "skill://x/_manifest": json.dumps({"files": [{"path": "\ud800"}, {"path": 3}, 4]})},
+        {"skill://x/SKILL.md": "---\nname: [", "skill://x/_manifest": "{"},
+    ],
+)
+async def test_whatever_a_server_gives_its_tools_go_on(tmp_path: Path, files: dict[str, str]):
+    async with world(tmp_path, {"cafe": server(files)}, SECTION) as w, w.client() as client:
+        assert (await client.skill("list"))["skills"] == []
+        assert (await client.tool_call("cafe__measure"))["content"]
+        assert w.gateway.fleet.status("cafe").state == "ready"
+
+
+async def test_a_hundred_thousand_skills_of_the_extension_cost_no_more_than_their_list(tmp_path: Path):
+    cafe = declared(SKILL=BREWING)
+    many = [{"uri": f"skill://s{n:06}/SKILL.md", "frontmatter": {}, "resources": []} for n in range(100_000)]
+    cafe.pages["skills/list"] = lambda _params: {"skills": many}
+    async with world(tmp_path, {"cafe": cafe, "bar": server()}, SECTION) as w, w.client() as client:
+        assert [each["source"] for each in (await client.skill("list"))["skills"]] == ["server/bar"]
+        assert "resources/read" not in cafe.methods()
+
+
+async def test_what_was_known_stays_if_a_server_ends_while_its_skills_are_read(tmp_path: Path):
+    cafe = server()
+    async with world(tmp_path, {"cafe": cafe}, SECTION):
+        pass
+
+    async def end(_call: Any) -> JsonObject:
+        await cafe.hang_up()
+        await anyio.sleep_forever()
+        return {}
+
+    cafe.given["skill://brewing/SKILL.md"] = end
+    async with world(tmp_path, {"cafe": cafe}, SECTION) as w, w.client() as client:
+        await client.tool_call("cafe__measure")
+        await until(lambda: cafe.methods().count("resources/read") > 1)
+        await until(lambda: w.gateway.fleet.status("cafe").state != "ready")
+        assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["brewing"]
+
+
+@pytest.mark.parametrize("skills", [{"enabled": False}, {"from_servers": False}])
+async def test_a_config_that_wants_none_has_none_read_and_one_that_wants_them_later_has_them(
+    tmp_path: Path, skills: JsonObject
+):
+    cafe = server()
+    async with world(tmp_path, {"cafe": cafe}, {"skills": {**SECTION["skills"], **skills}}):
+        assert "resources/read" not in cafe.methods()
+    async with world(tmp_path, {"cafe": cafe}, SECTION) as w, w.client() as client:
+        await until(lambda: "resources/read" in cafe.methods())
+        await w.listed()
+        assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["brewing"]
+    async with world(tmp_path, {"cafe": cafe}, {"skills": {**SECTION["skills"], "from_servers": False}}) as w:
+        async with w.client() as client:
+            assert (await client.skill("list"))["skills"] == []
+
+
+async def test_what_the_connection_of_one_principal_lists_is_not_shown_to_others(tmp_path: Path):
+    cafe = server({}, eras=["legacy"])
+    about = {"tenant_id": "t", "project_id": "p"}
+    tokens = [{"token": f"the-token-of-{name}", "subject": name, **about} for name in ("ann", "bob")]
+    section = {
+        **SECTION,
+        "http": {"tokens": tokens},
+        "context": about,
+        "servers": {"cafe": {"isolation": "principal"}},
+    }
+    async with world(tmp_path, {"cafe": cafe}, section, transport="http") as w:
+        offer(cafe, {"skill://brewing/SKILL.md": BREWING})  # from now on, on connections to come
+        callers = [Caller(name, "t", "p") for name in ("ann", "bob")]
+        async with w.client(caller=callers[0]) as ann, w.client(caller=callers[1]) as bob:
+            starts = cafe.starts
+            for _ in range(20):  # many more answers than it takes to read a skill
+                await ann.tool_call("cafe__measure")
+            assert cafe.starts > starts
+            assert "resources/read" not in cafe.methods()
+            for client in (ann, bob):
+                assert (await client.skill("list"))["skills"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("supporting_files", ["template", "resources"])
+async def test_skills_of_fastmcp_are_there_with_their_files(tmp_path: Path, supporting_files: str):
+    python = find_fastmcp(os.environ)
+    if python is None:
+        pytest.skip(HOW_TO_INSTALL_FASTMCP)
+    place = tmp_path / "skills" / "brewing"
+    (place / "references").mkdir(parents=True)
+    (place / "SKILL.md").write_text(BREWING)
+    (place / "references" / "beans.md").write_text("Arabica.")
+    (place / "cup.png").write_bytes(b"\x00\x01")
+    program = FASTMCP.format(folder=str(place.parent), supporting_files=supporting_files)
+    entry = {"command": str(python), "args": ["-c", program]}
+    file = tmp_path / "toolcrib.json"
+    section = {**SECTION, "cache_dir": str(tmp_path / "cache")}
+    file.write_text(json.dumps({"mcpServers": {"cafe": entry}, "toolcrib": section}))
+    settings = load(file, {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}, tmp_path)
+    async with open_gateway(settings, Runtime()) as gateway:
+        session = Session("s", Caller(), RunActivations(), growing=False)
+        with anyio.fail_after(60):
+            while not (await gateway.skills.list_skills(session, ListRequest())).skills:
+                await anyio.sleep(0.1)
+        got = await gateway.skills.get(session, GetRequest(("brewing",), format="raw", max_tokens=2000), None)
+        assert "Grind the beans." in got.formatted
+        assert set(got.skills[0].files) == {"SKILL.md", "cup.png", "references/beans.md"}
+
+
+FASTMCP = """
+from pathlib import Path
+from fastmcp import FastMCP
+from fastmcp.server.providers.skills import SkillsDirectoryProvider
+server = FastMCP("cafe")
+server.add_provider(SkillsDirectoryProvider(roots=[Path({folder!r})], supporting_files={supporting_files!r}))
+server.run(show_banner=False)
+"""
 
 
 async def test_hidden_characters_and_names_of_denied_tools_are_in_no_answer(tmp_path: Path):

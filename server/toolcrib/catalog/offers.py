@@ -568,7 +568,7 @@ class OfferIndexer:
         self._limits = settings.toolcrib.limits
         self.kinds = kinds_exposed(settings)
         # Skills are read with these lists: who wants them anew has the lists read anew.
-        self._reads_skills = settings.toolcrib.skills.enabled
+        self._reads_skills = settings.toolcrib.skills.enabled and settings.toolcrib.skills.from_servers
         self._fingerprints = {key: self._fingerprint(server) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
         self._look_wanted = ChangeSignal()

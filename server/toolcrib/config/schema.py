@@ -340,6 +340,8 @@ class SkillsSection(Section):
     """Where Agent Skills are discovered: the repository, the home directory."""
     trust_project: Bool = True
     """Offer the skills of the repository."""
+    from_servers: Bool = True
+    """Offer the skills that MCP servers have."""
     validation: Literal["strict", "lenient"] = "lenient"
     """Whether a skill that breaks the format's rules is left out or only reported."""
     disabled_skills: Strings = ()

@@ -7,9 +7,10 @@ Three forms are known: ``skills/list`` (SEP-2640), resources ``skill://NAME/SKIL
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import Any, TypeGuard
@@ -20,8 +21,8 @@ import anyio.to_thread
 from mcp import MCPError
 
 from toolcrib.base.errors import ConnectionLost, DownstreamError
-from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.model import Refused
+from toolcrib.base.json_values import as_list, as_object, weight
+from toolcrib.base.model import JsonObject, Refused
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.connection import Challenged, Connection, Undelivered, capabilities_of
@@ -65,6 +66,9 @@ async def read_skills(
     return OfferedSkills(tuple(reading.skills), tuple(reading.refused), is_complete)
 
 
+_FindFiles = Callable[[], Awaitable[tuple[_File, ...]]]
+
+
 class _Reading:
     """One reading of all skills of a server. ``skills`` and ``refused`` are what is known so far."""
 
@@ -77,68 +81,73 @@ class _Reading:
     async def run(self, resources: Sequence[Any]) -> bool:
         """Read them; return whether the server was there to the end."""
         try:
-            if SKILLS_EXTENSION in (capabilities_of(self._connection.session).extensions or {}):
-                found = await self._listed()
-            else:
-                uris = await anyio.to_thread.run_sync(_skill_uris, resources)
-                found = dict.fromkeys(uris.skills, ())
-                found |= {uri: files for uri, files in uris.files.items() if uri in found}
-                if not found and _INDEX in uris.others:
-                    found = await self._indexed()
-                found = {uri: await self._with_manifest(uri, files, uris.others) for uri, files in found.items()}
+            found = await self._found(resources)
             most = self._limits.server_skills
             # In the order of their URIs: which are left out must not depend on the order of a list.
             for uri in sorted(found)[:most]:
-                await self._read(uri, found[uri])
+                await self._read(uri, await found[uri]())
             if len(found) > most:
                 self._refuse(f"{len(found) - most} more skills", f"limits.server_skills is {most}")
         except _ENDED:
             return False
-        except (MCPError, DownstreamError, ValueError, TimeoutError) as error:
+        except (_RefusedError, MCPError, DownstreamError, ValueError, TimeoutError) as error:
             self._refuse("skills", f"their list cannot be read: {error}")
             return False
         return True
 
     # -- which there are -------------------------------------------------------------------------
 
-    async def _listed(self) -> dict[str, tuple[_File, ...]]:
-        """Return the files of each skill of ``skills/list``, by the URI of its SKILL.md."""
-        found: dict[str, tuple[_File, ...]] = {}
-        with anyio.fail_after(self._timeout_s):
-            pages = self._connection.list_pages("skills/list", "skills", pages=self._limits.list_pages)
-            async with aclosing(pages):
-                async for page in pages:
-                    for item in map(as_object, page):
-                        uri = item.get("uri")
-                        if _is_skill(uri):
-                            # One more than allowed, so that the bound is noticed.
-                            files = islice(as_list(item.get("resources")), self._limits.skill_files + 1)
-                            found[uri] = tuple(_promised(as_object(each)) for each in files)
-                    if len(found) > self._limits.offers_per_server:
-                        break
+    async def _found(self, resources: Sequence[Any]) -> Mapping[str, _FindFiles]:
+        """Return the URI of each SKILL.md, with a function that finds the files of its skill."""
+        if SKILLS_EXTENSION in (capabilities_of(self._connection.session).extensions or {}):
+            listed = await self._listed()
+            return {uri: partial(self._promised, files) for uri, files in listed.items()}
+        uris = await anyio.to_thread.run_sync(_skill_uris, resources)
+        found = {uri: partial(self._with_manifest, uri, uris) for uri in uris.skills}
+        if not found and _INDEX in uris.all:
+            found = {uri: partial(self._promised, ()) for uri in await self._indexed()}
         return found
 
-    async def _indexed(self) -> dict[str, tuple[_File, ...]]:
-        """Return the skills of an index of the older draft."""
-        content = as_object(json.loads(await self._content(_INDEX, self._limits.skill_text_max_bytes)))
-        entries = map(as_object, as_list(content.get("skills")))
-        uris = (uri for each in entries for uri in (each.get("uri"), each.get("url")) if _is_skill(uri))
-        return dict.fromkeys(islice(uris, self._limits.server_skills + 1), ())
+    async def _listed(self) -> Mapping[str, Sequence[Any]]:
+        """Return the raw files of each skill of ``skills/list``, by the URI of its SKILL.md."""
+        items: list[Any] = []
+        size, limits = 0, self._limits
+        with anyio.fail_after(self._timeout_s):
+            async with aclosing(self._connection.list_pages("skills/list", "skills", pages=limits.list_pages)) as pages:
+                async for page in pages:
+                    size += await anyio.to_thread.run_sync(weight, page, limits.offers_max_bytes)
+                    # Checked page by page, before the next one is requested: a server may list without end.
+                    if size > limits.offers_max_bytes or len(items) + len(page) > limits.offers_per_server:
+                        self._refuse("more skills", "limits.offers_max_bytes or limits.offers_per_server")
+                        break
+                    items += page
+        entries = ((entry.get("uri"), entry.get("resources")) for entry in map(as_object, items))
+        return {uri: as_list(files) for uri, files in entries if _is_skill(uri)}
 
-    async def _with_manifest(self, uri: str, files: tuple[_File, ...], others: frozenset[str]) -> tuple[_File, ...]:
-        """Return the files of a skill, with those of its manifest if it has one."""
-        base = uri.removesuffix(_SKILL_FILE)
-        if f"{base}{_MANIFEST}" not in others:
-            return files
+    async def _promised(self, files: Sequence[Any]) -> tuple[_File, ...]:
+        # One more than allowed, so that the bound is noticed.
+        return tuple(_promised(as_object(each)) for each in islice(files, self._limits.skill_files + 2))
+
+    async def _indexed(self) -> list[str]:
+        """Return the skills of an index of the older draft."""
+        index = await self._json(_INDEX)
+        entries = map(as_object, islice(as_list(index.get("skills")), self._limits.offers_per_server))
+        return [uri for each in entries for uri in (each.get("uri"), each.get("url")) if _is_skill(uri)]
+
+    async def _with_manifest(self, uri: str, uris: "_Uris") -> tuple[_File, ...]:
+        """Return the files of a skill that are listed, and those of its manifest if it has one."""
+        base, most = uri.removesuffix(_SKILL_FILE), self._limits.skill_files + 1
+        listed = uris.files.get(uri, ())[:most]
+        if f"{base}{_MANIFEST}" not in uris.all:
+            return listed
         try:
-            manifest = json.loads(await self._content(f"{base}{_MANIFEST}", self._limits.skill_text_max_bytes))
-        except (_RefusedError, ValueError):
-            return files
-        listed = (as_object(each).get("path") for each in as_list(as_object(manifest).get("files")))
+            manifest = await self._json(f"{base}{_MANIFEST}")
+        except _RefusedError:
+            return listed
+        paths = (as_object(each).get("path") for each in islice(as_list(manifest.get("files")), most))
         # No digests: FastMCP hashes bytes and gives text, whose ends of lines may be others.
-        paths = (each for each in listed if isinstance(each, str) and f"/{each}" != _SKILL_FILE)
-        more = (_File(f"{base}/{quote(path, safe='/')}") for path in islice(paths, self._limits.skill_files + 1))
-        return tuple(dict.fromkeys((*files, *more)))
+        more = (_File(f"{base}/{quote(each, safe='/', errors='replace')}") for each in paths if isinstance(each, str))
+        return tuple(dict.fromkeys((*listed, *more)))
 
     # -- what they have --------------------------------------------------------------------------
 
@@ -151,7 +160,7 @@ class _Reading:
             self._refuse(uri, f"has more than {limits.skill_files} files (limits.skill_files)")
             return
         try:
-            text = _kept(promised, await self._content(uri, min(limits.skill_text_max_bytes, self._left)))
+            text = await self._content(promised, min(limits.skill_text_max_bytes, self._left))
             rest = await self._files(list(own.values()), min(limits.skill_files_max_bytes, self._left - len(text)))
         except _RefusedError as error:
             self._refuse(uri, str(error))
@@ -168,7 +177,7 @@ class _Reading:
 
             async def read(place: int, file: _File, contents: list[bytes | _RefusedError], room: int) -> None:
                 try:
-                    contents[place] = _kept(file, await self._content(file.uri, room))
+                    contents[place] = await self._content(file, room)
                 except _RefusedError as error:
                     contents[place] = error
 
@@ -186,25 +195,33 @@ class _Reading:
                 )
         return found
 
-    async def _content(self, uri: str, limit: int) -> bytes:
+    async def _json(self, uri: str) -> JsonObject:
+        """Return a resource that is a JSON object; an empty one for anything else."""
+        data = await self._content(_File(uri), self._limits.skill_text_max_bytes)
+
+        def decoded() -> JsonObject:
+            try:
+                return as_object(json.loads(data))
+            except (ValueError, RecursionError):
+                return {}
+
+        return await anyio.to_thread.run_sync(decoded)
+
+    async def _content(self, file: _File, limit: int) -> bytes:
         """Return the content of one resource.
 
         Raises:
-            _RefusedError: there is none, or it has more than ``limit`` bytes.
+            _RefusedError: there is none, it has more than ``limit`` bytes, or it is not as promised.
 
         """
         try:
             with anyio.fail_after(self._timeout_s):
-                result = await self._connection.request("resources/read", {"uri": uri})
-        except (DownstreamError, TimeoutError) as error:
-            raise _RefusedError(f"cannot be read: {error or 'no answer in time'}") from None
-        data = await anyio.to_thread.run_sync(_data_in, result)
-        if data is None:
-            raise _RefusedError("has no content")
-        if len(data) > limit:
-            bounds = "limits.skill_text_max_bytes, limits.skill_files_max_bytes, limits.server_skills_max_bytes"
-            raise _RefusedError(f"has {len(data)} bytes, more than is left ({bounds})")
-        return data
+                result = await self._connection.request("resources/read", {"uri": file.uri})
+        except DownstreamError as error:
+            raise _RefusedError(f"cannot be read: {error}") from None
+        except TimeoutError:
+            raise _RefusedError(f"gave no answer within {self._timeout_s:g} s") from None
+        return await anyio.to_thread.run_sync(_data_in, result, file, limit)
 
     def _refuse(self, name: str, reason: str) -> None:
         if len(self.refused) < _REFUSED_MAX:
@@ -217,7 +234,7 @@ class _Uris:
 
     skills: tuple[str, ...]
     files: Mapping[str, tuple[_File, ...]]
-    others: frozenset[str]
+    all: frozenset[str]
 
 
 def _skill_uris(resources: Sequence[Any]) -> _Uris:
@@ -254,8 +271,21 @@ def _promised(entry: Mapping[str, Any]) -> _File:
     )
 
 
-def _kept(file: _File, data: bytes) -> bytes:
-    """Return the bytes of a file if they are what its server promised (SEP-2640: hosts verify digest and size)."""
+def _data_in(result: Mapping[str, Any], file: _File, limit: int) -> bytes:
+    """Return the bytes in a result, if they are what the server promised (SEP-2640: hosts verify digest and size).
+
+    Raises:
+        _RefusedError: they are not, or too many.
+
+    """
+    data = next(
+        (data for each in as_list(result.get("contents")) if (data := _bytes_of(as_object(each))) is not None), None
+    )
+    if data is None:
+        raise _RefusedError("has no content")
+    if len(data) > limit:
+        bounds = "limits.skill_text_max_bytes, limits.skill_files_max_bytes, limits.server_skills_max_bytes"
+        raise _RefusedError(f"has {len(data)} bytes, more than is left ({bounds})")
     if file.size is not None and file.size != len(data):
         raise _RefusedError(f"has {len(data)} bytes, not {file.size} as listed")
     if file.digest is not None and sha256(data).hexdigest() != file.digest:
@@ -263,14 +293,11 @@ def _kept(file: _File, data: bytes) -> bytes:
     return data
 
 
-def _data_in(result: Mapping[str, Any]) -> bytes | None:
-    for content in map(as_object, as_list(result.get("contents"))):
-        text, blob = content.get("text"), content.get("blob")
-        if isinstance(text, str):
-            return text.encode("utf-8", "replace")
-        if isinstance(blob, str):
-            try:
-                return base64.b64decode(blob, validate=True)
-            except binascii.Error:
-                return None
-    return None
+def _bytes_of(content: JsonObject) -> bytes | None:
+    text, blob = content.get("text"), content.get("blob")
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(blob, validate=True) if isinstance(blob, str) else None
+    except (binascii.Error, ValueError):
+        return None

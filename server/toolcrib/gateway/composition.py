@@ -407,7 +407,7 @@ class _ServerReports:
                 kinds,
                 self._offered,
                 announced=self._offers_announced,
-                skills=self._offered_skills if section.skills.enabled else None,
+                skills=self._offered_skills if section.skills.enabled and section.skills.from_servers else None,
             ),
             suspended_calls=self._suspended_calls,
             logins=self._logins,

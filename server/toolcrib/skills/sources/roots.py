@@ -114,7 +114,8 @@ def find_roots(settings: Settings, copies: Mapping[str, Path] = NO_COPIES) -> Ro
         search.add_user((AGENT_SKILLS,))
     for number, text in enumerate(section.skill_dirs):
         search.add_named(text, join(_SECTION, "skill_dirs", number))
-    search.add_servers(copies, settings)
+    if section.from_servers:
+        search.add_servers(copies, settings)
     return search.found()
 
 
