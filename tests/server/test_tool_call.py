@@ -106,6 +106,7 @@ async def test_names_are_suggested_by_spelling_and_only_where_they_are_near(tmp_
                 ("git__frob", ""),
             ),
             *(("list_commits", ""), ("get_file", "devtools__get_file_contents")),
+            *(("git.print_log", "git__git_log"), ("print_log", ""), ("devtools.git_log", "git__git_log")),
         ):
             expected = f"Unknown tool: {written}" + (f". Similar names: {meant}" if meant else "")
             assert await refused(client, written) == expected

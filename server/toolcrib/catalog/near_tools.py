@@ -47,7 +47,8 @@ class _UnknownName:
         """Return how far an existing name is from this one; None if it is not near.
 
         Near are names of few slips (a letter added, left out, changed, or swapped with the next), and names of which
-        one has all words of the other. ``owner`` may be written before the name, and allows no further slips.
+        one has all words of the other. ``owner`` may be written before the name, and allows no further slips; if it is,
+        names with half of the words are near too.
         """
         key = spelling_key(name)
         most = _most_slips(key)
@@ -58,12 +59,18 @@ class _UnknownName:
 
     def _in_other_words(self, name: str, owner: str) -> int | None:
         named = _words(name)
-        if len(named & self._words) < _SHARED_MIN:
+        shared = named & self._words
+        if not shared:
             return None
-        for asked in (self._words, self._words - _words(owner)):
+        rest = self._words - _words(owner)
+        for asked in (self._words, rest) if len(shared) >= _SHARED_MIN else ():
             few, many = sorted((asked, named), key=len)
             if few <= many and len(few) >= _SHARED_MIN and len(many) <= 2 * len(few):
-                return _IN_OTHER_WORDS + sum(map(len, many - few))
+                return _IN_OTHER_WORDS + _letters(many - few)
+        # Of the tools of the one server that is named, those with half of the words are nearest.
+        is_of_owner = owner and self._key.startswith(spelling_key(owner))
+        if is_of_owner and 2 * len(named & rest) >= max(len(named), len(rest)):
+            return 2 * _IN_OTHER_WORDS + _letters(named ^ rest)
         return None
 
 
@@ -76,6 +83,10 @@ def _nearest(distances: Iterable[tuple[int | None, str]]) -> list[str]:
 def _words(name: str) -> frozenset[str]:
     """Return the words of a name, plural or not."""
     return frozenset(word.removesuffix("s") for word in words(name))
+
+
+def _letters(every: Iterable[str]) -> int:
+    return sum(map(len, every))
 
 
 def _most_slips(key: str) -> int:
