@@ -93,12 +93,9 @@ class TaskingServer(Server[Any]):
         self._tasks: dict[str, Task] = {}
         super().__init__("tasking-server", on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self.extensions[EXTENSION] = {}
-        for method, params, answer in (
-            ("tasks/get", TaskId, self._get),
-            ("tasks/cancel", TaskId, self._cancel),
-            ("tasks/update", TaskUpdate, self._update),
-        ):
-            self.add_request_handler(method, params, answer)
+        self.add_request_handler("tasks/get", TaskId, self._get)
+        self.add_request_handler("tasks/cancel", TaskId, self._cancel)
+        self.add_request_handler("tasks/update", TaskUpdate, self._update)
 
     async def _list_tools(self, _context: Context, _params: Any) -> types.ListToolsResult:
         tools = [

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from counts import count
 from mcp import MCPError
+from mcp.client.extension import advertise
 
 from fakes.menu import tool
+from fakes.tasks import EXTENSION, TaskServer
 from online import MODERN, online
 from toolcrib.base.model import Caller
 from worlds import Client, MemoryServer, text, world
@@ -22,6 +24,7 @@ CONFIG: dict[str, Any] = {
     "limits": {"result_max_bytes": 1024},
     "policy": {"confirm": {"tools": ["zoo__feed"]}},
 }
+TASKS = [advertise(EXTENSION)]
 TOKENS = [{"token": f"token-{who}", "subject": who} for who in ("ann", "bob")]
 LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -73,19 +76,28 @@ async def answer(client: Client, state: str) -> str:
     return await said(client, "zoo__feed", {}, requestState=state, inputResponses=yes)
 
 
+async def look(client: Client, task: str) -> str:
+    try:
+        await client.ask("tasks/get", {"taskId": task})
+    except MCPError as error:
+        return error.error.message
+    return "ran"
+
+
 @pytest.mark.timeout(1800)
 async def test_no_handle_of_another_and_none_that_was_changed_is_good_for_anything(tmp_path, record_property):
     chance, tries, good, told = random.Random(7), count("handles"), 0, dict[str, set[str]]()
     zoo = MemoryServer([tool("read"), tool("feed")], answers={"read": LONG})
     async with (
-        world(tmp_path, {"zoo": zoo}, CONFIG, listing="auto", transport="http") as w,
-        w.client(MODERN, Caller("ann"), elicitation_callback=nobody) as ann,
-        w.client(MODERN, Caller("bob"), elicitation_callback=nobody) as bob,
+        world(tmp_path, {"zoo": zoo, "lab": TaskServer()}, CONFIG, listing="auto", transport="http") as w,
+        w.client(MODERN, Caller("ann"), elicitation_callback=nobody, extensions=TASKS) as ann,
+        w.client(MODERN, Caller("bob"), elicitation_callback=nobody, extensions=TASKS) as bob,
     ):
+        task = (await ann.call("lab__research", {}))["taskId"]
         state = (await ann.call("zoo__feed", {}))["requestState"]
-        handles: dict[Use, str] = {read_more: await page_handle(ann), answer: state}
+        handles: dict[Use, str] = {read_more: await page_handle(ann), answer: state, look: task}
         for number in range(tries):
-            use, handle = list(handles.items())[number % 2]
+            use, handle = list(handles.items())[number % 3]
             is_whole = number % 10 < 2
             who = bob if is_whole else chance.choice((ann, bob))
             tried = await use(who, handle if is_whole else changed(handle, chance))
@@ -93,10 +105,11 @@ async def test_no_handle_of_another_and_none_that_was_changed_is_good_for_anythi
             told.setdefault(use.__name__, set()).add(tried)
         assert zoo.calls("feed") == []
         assert await read_more(ann, handles[read_more]) == "ran"
+        assert await look(ann, task) == "ran"
     record_property("count", number + 1)
     record_property("worst", f"{good} of {tries} were good for something")
     assert good == 0
-    assert {name: len(texts) for name, texts in told.items()} == {"read_more": 1, "answer": 1}, told
+    assert {name: len(texts) for name, texts in told.items()} == {"read_more": 1, "answer": 1, "look": 1}, told
 
 
 async def test_one_principal_that_leaves_questions_unanswered_takes_no_room_of_another(tmp_path):

@@ -1,5 +1,6 @@
 """Tools that run as tasks: waited for where the client knows no tasks, in every pairing of the protocol's eras."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -149,6 +150,29 @@ async def test_a_client_of_2026_is_told_of_the_extension_alone(tmp_path: Path):
 
     assert declared["extensions"] == {EXTENSION: {}}
     assert "tasks" not in declared
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize(("config", "declared"), [({}, True), ({"policy": {"deny": ["lab.*"]}}, False)])
+async def test_tasks_are_declared_only_where_a_server_has_them_that_the_caller_may_use(
+    tmp_path: Path, mode: str, config: JsonObject, declared: bool
+):
+    lab = TaskServer()
+
+    async def told(w: World) -> JsonObject:
+        async with w.client(mode) as client:
+            if mode == MODERN:
+                return (await client.ask("server/discover"))["capabilities"].get("extensions", {})
+            assert client.server_capabilities
+            return client.server_capabilities.model_dump(exclude_none=True)
+
+    async with world(tmp_path, {"lab": lab, "zoo": [tool("feed")]}, config, listing="auto") as w:
+        before = await told(w)
+    async with world(tmp_path, {"lab": lab, "zoo": [tool("feed")]}, config, listing="auto", wait=False) as w:
+        after = await told(w)
+
+    assert ("tasks" in before or EXTENSION in before) == declared
+    assert ("tasks" in after or EXTENSION in after) == declared
 
 
 async def test_without_servers_there_are_no_tasks(tmp_path: Path):
@@ -442,6 +466,25 @@ async def test_a_client_of_2026_that_declares_no_tasks_has_none(tmp_path: Path):
     assert codes == [types.MISSING_REQUIRED_CLIENT_CAPABILITY] * 3 + [types.METHOD_NOT_FOUND] * 2
 
 
+async def test_the_status_counts_the_tasks_of_the_session(tmp_path: Path):
+    lab = TaskServer(eras=("legacy",), required=("research", "count"))
+
+    async def counted(client: Client) -> JsonObject:
+        read = await client.ask("resources/read", {"uri": "toolcrib://status"})
+        return json.loads(read["contents"][0]["text"])["tasks"]
+
+    async with world(tmp_path, {"lab": lab}) as w, connected(w, "legacy") as tasks, w.client("legacy") as other:
+        before = await counted(tasks.client)
+        await tasks.start("lab__research", {})
+        ended = await tasks.start("lab__count", {})
+        await tasks.cancel(ended)
+        await until(lambda: bool(w.happened("task_ended")))
+        after, elsewhere = await counted(tasks.client), await counted(other)
+
+    assert before == elsewhere == {"running": 0, "ended": 0}
+    assert after == {"running": 1, "ended": 1}
+
+
 async def test_tasks_are_told_in_events(tmp_path: Path):
     async with world(tmp_path, {"lab": server("legacy")}) as w:
         async with connected(w, "legacy") as tasks:
@@ -548,7 +591,7 @@ async def test_a_task_of_a_tool_that_only_runs_as_one_asks_a_client_of_2026_that
         world(tmp_path, {"lab": lab}, listing="auto") as w,
         w.client(MODERN, elicitation_callback=ask) as client,
     ):
-        result = await client.call_tool("lab__research", {})
+        result = (await client.call_tool("lab__research", {})).model_dump(exclude_none=True)
 
-    assert result.content[0].text == "Who?"
+    assert result["content"] == text("Who?")["content"]
     assert len(lab.made) == 1

@@ -353,7 +353,8 @@ class Connection:
     @property
     def greeting(self) -> "Greeting":
         """What the server said when it was connected."""
-        return Greeting(self.era, self.session.instructions or "", self._streams.program, _passed_on(self.session))
+        extensions = _passed_on(self.session) | ({TASKS: {}} if self.makes_tasks else {})
+        return Greeting(self.era, self.session.instructions or "", self._streams.program, extensions)
 
     async def explain(self) -> str:
         """Return what the transport knows about a failure; may be empty."""
@@ -644,7 +645,7 @@ class Greeting:
     """What a server said when it was connected: its era, and its instructions for a model, in its own words.
 
     ``program`` is the mark of the program that was started for it (:class:`Streams`). ``extensions`` are those that it
-    declares and toolcrib can pass on, with their settings.
+    declares and toolcrib can pass on, with their settings; that for tasks if it has these in either form.
     """
 
     era: Era

@@ -51,7 +51,7 @@ from toolcrib.gateway.offline import Offline, open_decisions, open_offline, repo
 from toolcrib.gateway.results import LongResults, ResultPages
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.skills import open_skills
-from toolcrib.gateway.status import Loaded, StatusReader
+from toolcrib.gateway.status import Loaded, StatusReader, TaskCounts
 from toolcrib.gateway.tools import ToolUseCases, report_definitions
 from toolcrib.gateway.whole_lists import WholeLists
 from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
@@ -195,6 +195,11 @@ class Gateway:
             )
         return self._caller_tasks
 
+    def _count_tasks(self, session: Session, tools: ToolUseCases) -> TaskCounts:
+        kept = self._caller_tasks.of(session, tools.permits) if self._caller_tasks else []
+        running = sum(not task.ended.is_set() for task in kept)
+        return TaskCounts(running, len(kept) - running)
+
     def end_session(self, session: Session) -> None:
         """Release what belonged to one session: its connections, and its tasks."""
         self.fleet.end_session(session)
@@ -316,7 +321,13 @@ class Gateway:
                 offers=OfferUseCases(offline, fleet, deadline),
                 skills=skills,
                 status=StatusReader(
-                    settings, offline, skills=skills, fleet=fleet, now=runtime.wall_clock, loaded=lambda: self._loaded
+                    settings,
+                    offline,
+                    skills=skills,
+                    fleet=fleet,
+                    now=runtime.wall_clock,
+                    loaded=lambda: self._loaded,
+                    tasks=lambda session: self._count_tasks(session, tools),
                 ),
                 start_plan=start_plan,
                 eras=eras,

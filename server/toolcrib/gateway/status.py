@@ -132,6 +132,19 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """How many tasks a session has that are running, and that have ended and are kept."""
+
+    running: int = 0
+    ended: int = 0
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"running": self.running, "ended": self.ended}
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The whole status, for one session.
 
@@ -156,6 +169,7 @@ class Status:
     semantic: SemanticState
     rebuilt: Mapping[str, str]
     loaded: Loaded | None = None
+    tasks: TaskCounts | None = None
     version: str = __version__
 
     @property
@@ -175,6 +189,7 @@ class Status:
             "semantic": self.semantic.json(),
             "rebuilt": dict(self.rebuilt),
             "loaded": self.loaded and self.loaded.as_json,
+            "tasks": self.tasks and self.tasks.as_json,
         }
 
 
@@ -183,7 +198,8 @@ class StatusReader:
 
     ``offline`` is None if nothing was ever indexed under it, ``skills`` if there are none, and ``fleet`` in a process
     that runs no servers. ``now`` returns seconds since the epoch; ``loaded``, which may block, how the config was read.
-    ``is_owners``: it is for the person whose config it is, who may know of every server, whatever a policy denies.
+    ``tasks`` counts the tasks of a session. ``is_owners``: it is for the person whose config it is, who may know of
+    every server, whatever a policy denies.
     """
 
     def __init__(
@@ -195,10 +211,11 @@ class StatusReader:
         now: Callable[[], float],
         loaded: Callable[[], Loaded | None],
         fleet: "Fleet | None" = None,
+        tasks: Callable[[Session], TaskCounts] | None = None,
         is_owners: bool = False,
     ) -> None:
         self._settings, self._offline, self._skills, self._fleet = settings, offline, skills, fleet
-        self._now, self._loaded, self._is_owners = now, loaded, is_owners
+        self._now, self._loaded, self._tasks, self._is_owners = now, loaded, tasks, is_owners
         self._gate = offline.gate if offline else Gate(settings, policy_of(settings.toolcrib.policy))
         self._model = offline.model if offline else semantic_model(settings)
 
@@ -229,6 +246,7 @@ class StatusReader:
             semantic=await anyio.to_thread.run_sync(state_of, self._model),
             rebuilt={name: store.rebuilt for name, store in offline.stores.items() if store.rebuilt} if offline else {},
             loaded=loaded,
+            tasks=self._tasks(session) if self._tasks else None,
         )
 
     def _stored(self) -> tuple[Mapping[str, Listed], Mapping[str, KnownFailure], Collection[str], Loaded | None]:

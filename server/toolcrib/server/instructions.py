@@ -7,10 +7,12 @@ from toolcrib.base.errors import StoreError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.catalog.gate import ServerPurposes
+from toolcrib.downstream.isolation import TASKS
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.sessions import Session
 from toolcrib.server.builtin.registry import Builtins
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
+from toolcrib.server.tasks import with_tasks
 from toolcrib.skills.overviews import Overviews
 
 _log = logging.getLogger(__name__)
@@ -59,13 +61,17 @@ class Instructions:
     async def complete(self, result: JsonObject, session: Session, *, is_rehearsal: bool = False) -> JsonObject:
         """Return such an answer with the instructions, unless these are empty, and with the extensions of servers.
 
-        ``is_rehearsal``: as for :meth:`told_to`.
+        Tasks are declared in the form of the answer's era. ``is_rehearsal``: as for :meth:`told_to`.
         """
-        extensions = self._gate.extensions(session, self._indexer.current())
+        extensions, declared = self._gate.extensions(session, self._indexer.current()), result["capabilities"]
+        # A session is told once what there is, so a server that was never listed counts as one with tasks.
+        unlisted = map(self._gate.permissions(session).permits_some_of, self._fleet.listing_first)
+        has_tasks = extensions.pop(TASKS, None) is not None or any(unlisted)
         if extensions:
-            capabilities = result["capabilities"]
-            declared = {**capabilities, "extensions": {**extensions, **capabilities.get("extensions", {})}}
-            result = {**result, "capabilities": declared}
+            declared = {**declared, "extensions": {**extensions, **declared.get("extensions", {})}}
+        if has_tasks:
+            declared = with_tasks(declared, result.get("protocolVersion"))
+        result = {**result, "capabilities": declared}
         instructions = await self.told_to(session, is_rehearsal=is_rehearsal)
         return {**result, "instructions": instructions} if instructions else result
 

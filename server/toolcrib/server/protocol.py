@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
@@ -52,7 +52,6 @@ from toolcrib.server.sessions import (
     is_modern,
 )
 from toolcrib.server.subscriptions import ResourceUpdates
-from toolcrib.server.tasks import DECLARED as TASKS_DECLARED
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +181,6 @@ class RequestHandler:
         tools, offers, skills = generation.tools, generation.offers, generation.skills
         self._tool_use_cases, self._sessions, self._profiles = tools, sessions, profiles
         self._tasks, self._changed, self._resumable = tasks, changed, resumable
-        self._has_servers = bool(generation.settings.servers)
         self._builtins = Builtins(generation, sessions.scopes)
         self._pending = PendingCalls(generation.settings.toolcrib.limits)
         self.instructions = Instructions(generation, self._builtins)
@@ -195,7 +193,7 @@ class RequestHandler:
             self._counted,
             input_schema=self._listed_schema,
             listen=self.changes.listen,
-            set_log_level=self._set_log_level if self._has_servers else None,  # only servers send logs
+            set_log_level=self._set_log_level if generation.settings.servers else None,  # only servers send logs
         )
         methods = methods_offered(generation, sessions, resumable)
         for each in (*methods, *((updates,) if offers.may_subscribe else ())):
@@ -288,7 +286,7 @@ class RequestHandler:
         A client whose list should grow learns from a probe only of the revisions with sessions, so that it chooses one
         if it speaks any. The sessionless one is served all the same, to clients that speak no other (ADR 2).
         """
-        result = {**result, "capabilities": self._declared(result["capabilities"], result.get("protocolVersion"))}
+        result = {**result, "capabilities": self._declared(result["capabilities"])}
         try:
             session = await self._sessions.resolve(context)
         except MCPError:  # a token without a caller, which is reported for the first actual request
@@ -300,11 +298,10 @@ class RequestHandler:
             return await self.handshake_cache.answer(session, context, result, is_last=not is_steered)
         return await self.instructions.complete(result, session, is_rehearsal=is_steered)
 
-    def _declared(self, capabilities: JsonObject, revision: object) -> JsonObject:
-        """Return the capabilities with those that the SDK does not know, for a session of this protocol revision."""
+    def _declared(self, capabilities: JsonObject) -> JsonObject:
+        """Return the capabilities with those of resources and prompts: which changes are notified."""
         told = self.changes.told
-        tasks = {"tasks": TASKS_DECLARED} if self._has_servers and revision == LATEST_HANDSHAKE_VERSION else {}
-        return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}, **tasks}
+        return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}}
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.resolve(context)

@@ -23,7 +23,7 @@ from toolcrib.server.sessions import Sessions
 if TYPE_CHECKING:
     from toolcrib.gateway.tasks import CallerTask  # few sessions have tasks
 
-DECLARED: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+_DECLARED: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """What a client of 2025-11-25 is told of tasks."""
 
 _REVISIONS: Mapping[str, tuple[str, ...]] = {
@@ -35,6 +35,15 @@ _REVISIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def with_tasks(capabilities: JsonObject, revision: object) -> JsonObject:
+    """Return the capabilities with tasks, in the form of a protocol revision; without one, in that of 2026-07-28."""
+    if revision == LATEST_HANDSHAKE_VERSION:
+        return {**capabilities, "tasks": _DECLARED}
+    if revision is not None:
+        return capabilities
+    return {**capabilities, "extensions": {**(capabilities.get("extensions") or {}), TASKS: {}}}
+
+
 class TaskMethods:
     """Answers ``tasks/*`` for the tasks of the session; those of tools that it may no longer call do not exist."""
 
@@ -42,8 +51,7 @@ class TaskMethods:
         self._tool_use_cases, self._sessions = tool_use_cases, sessions
 
     def register(self, server: ProtocolServer) -> None:
-        """Register the handlers of these methods, and declare the extension."""
-        server.extensions[TASKS] = {}
+        """Register the handlers of these methods."""
         handlers: Mapping[str, Callable[[Request], Awaitable[JsonObject]]] = {
             "tasks/get": self._get,
             "tasks/result": self._result,
