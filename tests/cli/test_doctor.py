@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from models import make_package
 
 from cli.command_line import Run
 from fakes.menu import FakeServer, tool
+from toolcrib.cli.fixes import Fix, carry_out
 from toolcrib.config.loading import load
 
 PROGRAM = str(Path(sys.executable).parent / "toolcrib")
@@ -120,14 +122,133 @@ def test_whether_search_by_meaning_works_is_told(
     assert off["text"] == "search by meaning is off: tool_search.semantic.enabled is false"
 
 
-def test_folders_that_are_missing_are_made_only_when_asked(run: Run, home: Path, tmp_path: Path):
-    _write(tmp_path, {}, state_dir=str(tmp_path / "state"))
-    _code, found = _found(run)
-    assert found["state: warning"]["remedy"] == "toolcrib doctor --fix creates it"
-    _code, found = _found(run, "--fix")
-    assert "state: warning" not in found
-    assert found["state: ok"]["text"].startswith(str(tmp_path / "state" / "state.db"))
-    assert (tmp_path / "state").is_dir()
+def test_folders_that_are_missing_are_made_when_asked(run: Run, home: Path, tmp_path: Path):
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()}, state_dir=str(tmp_path / "state"))
+    code, out, _err = run("doctor", "--json", "--fix", "--yes")
+    told = json.loads(out)
+    assert {"command": f"mkdir -p {tmp_path / 'state'}", "run": True, "error": ""} in told["fixed"]
+    assert (code, told["ok"]) == (0, True), told["findings"]
+    assert not [each for each in told["findings"] if each["fixes"]]
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+BROKEN = {"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]}
+
+
+@pytest.fixture
+def broken(home: Path, tmp_path: Path) -> Path:
+    """Return a client's file whose entry for us is gone, beside a server of its own; a server of ours fails, too."""
+    _write(tmp_path, {"bad": BROKEN}, env_file="e")
+    (tmp_path / "etc" / "toolcrib" / "e").write_text("A=b")
+    (tmp_path / "etc" / "toolcrib" / "e").chmod(0o644)
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    gone = {"command": str(tmp_path / "gone" / "toolcrib"), "args": ["serve"]}
+    file.write_text(json.dumps({"mcpServers": {"toolcrib": gone, "mine": {"command": "mine"}}}))
+    return file
+
+
+@pytest.mark.slow
+def test_with_yes_all_is_run_that_needs_no_choice_and_what_was_found_then_is_told(
+    run: Run, broken: Path, tmp_path: Path
+):
+    code, out, _err = run("doctor", "--fix", "--yes", "--json")
+    told = json.loads(out)
+    outcomes = {each["command"]: (each["run"], each["error"]) for each in told["fixed"]}
+    secrets = tmp_path / "etc" / "toolcrib" / "e"
+    assert outcomes[f"chmod 600 {secrets}"] == (True, "")
+    assert outcomes["toolcrib connect cursor"] == (True, "")
+    assert outcomes["toolcrib disable bad"] == (False, ""), "which a person may rather mend"
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+    servers = json.loads(broken.read_text())["mcpServers"]
+    assert (servers["toolcrib"]["command"], servers["mine"]) == (PROGRAM, {"command": "mine"})
+    levels = {each["about"]: each["level"] for each in told["findings"]}
+    assert (code, levels["client cursor"], levels["server bad"]) == (1, "ok", "error")
+
+
+@pytest.mark.slow
+def test_at_a_terminal_each_is_shown_and_run_after_its_yes(
+    run: Run, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    answers = {"chmod": "n", "disable": "y"}
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return next((said for word, said in answers.items() if word in question), "")
+
+    monkeypatch.setattr("builtins.input", answer)
+    before = broken.read_text()
+    answers["connect"] = "n"
+    _code, out, _err = run("doctor", "--fix")
+    assert out.index("toolcrib connect cursor") < out.index("Checked again:"), "all is shown first"
+    secrets = tmp_path / "etc" / "toolcrib" / "e"
+    assert set(asked) == {
+        f"Run `chmod 600 {secrets}`? [Y/n] ",
+        "Run `toolcrib disable bad`? [y/N] ",
+        "Run `toolcrib connect cursor`? [Y/n] ",
+        *(question for question in asked if "mkdir" in question),
+    }
+    assert (stat.S_IMODE(secrets.stat().st_mode), broken.read_text()) == (0o644, before)
+    document = json.loads((tmp_path / "etc" / "toolcrib" / "toolcrib.json").read_text())
+    assert document["toolcrib"]["servers"]["bad"] == {"enabled": False}
+
+
+def test_where_nobody_can_be_asked_nothing_is_run(run: Run, broken: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
+    before = broken.read_text()
+    code, out, err = run("doctor", "--fix")
+    assert (code, broken.read_text()) == (1, before)
+    assert "Nothing was run. Add --yes to run what needs no choice." in err
+    assert "Checked again" not in out
+
+
+def test_without_a_config_the_servers_of_the_clients_are_imported(run: Run, home: Path, tmp_path: Path):
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    fake = FakeServer(tmp_path, "good", tools=["a"])
+    file.write_text(json.dumps({"mcpServers": {"good": fake.entry()}}))
+    code, out, err = run("doctor", "--fix", "--yes")
+    assert code == 0, err
+    assert "Running toolcrib init\n" in out
+    assert "server good: 1 tools in" in out.partition("Checked again:")[2]
+
+
+def test_an_index_that_cannot_be_used_is_put_aside_and_made_anew(run: Run, home: Path, tmp_path: Path):
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})
+    cache = load(None, dict(os.environ), Path.cwd()).tool_cache
+    (cache / "mine").mkdir(parents=True)
+    code, out, _err = run("doctor", "--fix", "--yes", "--json")
+    told = json.loads(out)
+    assert [each["error"] for each in told["fixed"]] == [""] * len(told["fixed"])
+    assert any(f"mv {cache} " in each["command"] for each in told["fixed"])
+    assert code == 0
+    [aside] = cache.parent.glob(f"{cache.name}.corrupt-*Z")
+    assert (aside / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rm", "x"),
+        ("toolcrib", "login", "x"),
+        ("toolcrib", "remove", "x"),
+        ("toolcrib", "uninstall"),
+        ("toolcrib", "disconnect", "cursor"),
+        ("toolcrib", "index", "clear"),
+        ("chmod", "777", "x"),
+    ],
+    ids=" ".join,
+)
+def test_what_logs_in_deletes_or_takes_away_is_never_run(words: tuple[str, ...], run: Run, home: Path):
+    [outcome] = carry_out([Fix(words)], None, yes=True, as_json=True)
+    assert outcome.error == "it is left to you"
+
+
+def test_what_replaces_servers_of_a_client_is_never_run(run: Run, home: Path):
+    [outcome] = carry_out([Fix(("toolcrib", "connect", "cursor", "--replace"))], None, yes=True, as_json=True)
+    assert outcome.error == "it is left to you"
 
 
 def test_names_that_some_clients_cut_are_told(run: Run, home: Path, tmp_path: Path):
@@ -202,7 +323,7 @@ def test_which_list_and_which_answers_a_client_gets_is_told_by_what_its_entry_sa
     assert "our answers are text alone" in gemini["text"]
 
 
-def test_what_is_left_of_damaged_caches_is_removed_only_when_asked_and_decisions_never_are(
+def test_what_is_left_of_damaged_files_is_named_and_removed_by_nobody_but_the_person(
     run: Run, home: Path, tmp_path: Path
 ):
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})
@@ -215,6 +336,6 @@ def test_what_is_left_of_damaged_caches_is_removed_only_when_asked_and_decisions
     code, found = _found(run)
     assert (code, [file.exists() for file in damaged]) == (0, [True, True])
     assert "was damaged and set aside" in found["state: warning"]["text"]
-    assert found["index: warning"]["remedy"] == "toolcrib doctor --fix removes it"
-    code, _found_then = _found(run, "--fix")
-    assert (code, [file.exists() for file in damaged]) == (0, [False, True])
+    assert found["index: warning"]["remedy"] == f"rm {damaged[0]}"
+    code, _found_then = _found(run, "--fix", "--yes")
+    assert (code, [file.exists() for file in damaged]) == (0, [True, True])

@@ -4,9 +4,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
+from shlex import quote, split
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,9 +15,9 @@ import typer
 from toolcrib.base.errors import ConfigError, Problem, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line, truncate
+from toolcrib.cli.fixes import Fix, Outcome, carry_out
 from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
-from toolcrib.cli.index import discard_indexes
 from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, load_settings, print_json, print_text
 from toolcrib.cli.screen import Role
 from toolcrib.cli.waiting import WaitingLine
@@ -42,6 +42,9 @@ _NAMES_ROOM, _SAID_MAX = 300, 300
 """Characters of names in one finding, and of what a server said last."""
 
 Level = Literal["ok", "warning", "error"]
+_CHMOD = "chmod "
+"""How the hint of a file begins that others can read."""
+
 _MARKS: dict[Level, tuple[str, Role]] = {
     "ok": ("ok     ", Role.GOOD),
     "warning": ("warning", Role.WARNING),
@@ -51,36 +54,72 @@ _MARKS: dict[Level, tuple[str, Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check, and its remedy, empty if nothing is wrong. ``facts`` are for programs."""
+    """The result of one check, and its remedy, empty if nothing is wrong. ``facts`` are for programs.
+
+    ``fixes`` are those commands of the remedy that ``--fix`` may run.
+    """
 
     about: str
     level: Level
     text: str
     remedy: str = ""
     facts: JsonObject = field(default_factory=dict[str, Any])
+    fixes: tuple[Fix, ...] = ()
+
+    @property
+    def as_json(self) -> JsonObject:
+        """The finding for programs."""
+        shown: JsonObject = {"about": self.about, "level": self.level, "text": self.text, "remedy": self.remedy}
+        return {**shown, "facts": self.facts, "fixes": [fix.command for fix in self.fixes]}
 
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Create missing folders and rebuild unusable caches; nothing else is changed.")
+        bool, typer.Option("--fix", help="Run the commands that mend what was found, each after your yes.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --fix: run them without asking, except those that are a choice.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check config, servers, index, state, skills and connected clients; starts each server once."""
-    findings = list(_findings(config, fix=fix, quiet=as_json))
+    findings = list(_findings(config, quiet=as_json))
+    if not as_json:
+        _print(findings)
+    outcomes: list[Outcome] = []
+    if fix:
+        # One command may mend several findings.
+        fixes = dict.fromkeys(each for finding in findings for each in finding.fixes)
+        for outcome in carry_out(fixes, config, yes=yes, as_json=as_json):
+            outcomes.append(outcome)
+            if outcome.error:
+                print_text(f"`{outcome.command}` failed: {outcome.error}", error=True)
+        if any(outcome.run for outcome in outcomes):
+            findings = list(_findings(config, quiet=as_json))
+            if not as_json:
+                print_text("Checked again:")
+                _print(findings)
+        elif not as_json:
+            print_text(
+                "Nothing was run. Add --yes to run what needs no choice." if fixes else "There is nothing to run.",
+                error=True,
+            )
     is_wrong = any(finding.level == "error" for finding in findings)
     if as_json:
-        print_json({"ok": not is_wrong, "findings": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            remedy = f"\n           {finding.remedy}" if finding.remedy else ""
-            mark, role = _MARKS[finding.level]
-            print_text(f"  {finding.about}: {finding.text}{remedy}", lead=mark, role=role)
+        told: JsonObject = {"ok": not is_wrong, "findings": [finding.as_json for finding in findings]}
+        print_json({**told, "fixed": [outcome.as_json for outcome in outcomes]} if fix else told)
     fail_if(is_wrong)
 
 
-def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Finding]:
+def _print(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        remedy = f"\n           {finding.remedy}" if finding.remedy else ""
+        mark, role = _MARKS[finding.level]
+        print_text(f"  {finding.about}: {finding.text}{remedy}", lead=mark, role=role)
+
+
+def _findings(config: Path | None, *, quiet: bool) -> Iterator[Finding]:
     from concurrent.futures import ThreadPoolExecutor
 
     try:
@@ -92,9 +131,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
     yield from _of_config(settings)
     yield _of_sqlite()
     yield _of_meaning(settings)
-    yield from _folders(settings, fix=fix)
-    if fix:
-        yield from _caches_made_anew(settings)
+    yield from _folders(settings)
     with ThreadPoolExecutor() as beside:  # a server that hangs takes most of the time that there is
         skills = beside.submit(lambda: list(_checked("skills", _of_skills(config, settings), "toolcrib index clear")))
         listed = Event()
@@ -104,7 +141,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
         finally:
             listed.set()
         # After the servers: trying them has listed those that never were.
-        yield from _checked("index", _of_index(settings), "toolcrib doctor --fix, or toolcrib index clear")
+        yield from _checked("index", _of_index(settings), "toolcrib index clear")
         yield from skills.result()
         yield from _checked("surface", _of_surface(config, settings), "toolcrib tokens")
         yield from _of_clients(clients)
@@ -124,7 +161,8 @@ def _of_config(settings: "Settings") -> Iterator[Finding]:
     from toolcrib.config.checks import inspect
 
     if settings.config_path is None:
-        yield Finding("config", "error", "there is none", "toolcrib init, or toolcrib add NAME -- COMMAND")
+        remedy = "toolcrib init, or toolcrib add NAME -- COMMAND"
+        yield Finding("config", "error", "there is none", remedy, fixes=(Fix(("toolcrib", "init")),))
     else:
         yield Finding("config", "ok", f"{settings.source}, {len(settings.servers)} servers")
         if text := env_file_text(settings):
@@ -133,33 +171,39 @@ def _of_config(settings: "Settings") -> Iterator[Finding]:
     found: tuple[tuple[Level, tuple[Problem, ...]], ...] = ("error", settings.skipped), ("warning", settings.notices)
     for level, problems in found:
         # What a person has left out on purpose, such as a disabled server, is no finding.
-        yield from (_config_finding(settings, problem, level) for problem in problems if problem.is_mistake)
+        told = (problem for problem in problems if problem.is_mistake or problem.hint.startswith(_CHMOD))
+        yield from (_config_finding(settings, problem, level) for problem in told)
 
 
 def _config_finding(settings: "Settings", problem: Problem, level: Level) -> Finding:
-    remedies = [problem.hint] if problem.hint else []
+    remedies, fixes = [problem.hint] if problem.hint else [], list[Fix]()
+    if problem.hint.startswith(_CHMOD):
+        fixes.append(Fix(tuple(split(problem.hint))))
     section, _, place = problem.path.partition(".")
     if section == "mcpServers" and place:
         # A key may have dots, as the path behind it has: the longest that fits is the server's.
         keys = [key for key in settings.servers if place == key or place.startswith(f"{key}.")]
-        remedies.append(f"toolcrib disable {max(keys, key=len, default=place)}")
-    return Finding("config", level, f"{problem.path}: {problem.reason}", "; ".join(remedies) or "toolcrib config check")
+        fixes.append(_disabling(max(keys, key=len, default=place)))
+        remedies.append(fixes[-1].command)
+    remedy = "; ".join(remedies) or "toolcrib config check"
+    return Finding("config", level, f"{problem.path}: {problem.reason}", remedy, fixes=tuple(fixes))
 
 
-def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
-    from toolcrib.storage.files import private_directory, set_aside
+def _disabling(key: str) -> Fix:
+    """Return what leaves a server out: a person may rather mend it."""
+    return Fix(("toolcrib", "disable", key), is_choice=True)
+
+
+def _folders(settings: "Settings") -> Iterator[Finding]:
+    from toolcrib.storage.files import set_aside
 
     for name, folder in (("index", settings.cache_dir), ("state", settings.state_dir)):
-        try:
-            if fix:
-                private_directory(folder)
-        except OSError as error:
-            yield Finding(name, "error", f"{folder} cannot be created: {error.strerror}", "create it, or set another")
-            continue
         if folder.is_dir() and not os.access(folder, os.W_OK):
-            yield Finding(name, "error", f"{folder} cannot be written", f"chmod u+w {folder}")
+            fix = Fix(("chmod", "u+w", str(folder)))
+            yield Finding(name, "error", f"{folder} cannot be written", fix.command, fixes=(fix,))
         elif not folder.is_dir():
-            yield Finding(name, "warning", f"{folder} does not exist yet", "toolcrib doctor --fix creates it")
+            fix = Fix(("mkdir", "-p", str(folder)))
+            yield Finding(name, "warning", f"{folder} does not exist yet", fix.command, fixes=(fix,))
     if settings.state_file.is_file():
         yield Finding("state", "ok", str(settings.state_file))
     elif settings.state_dir.is_dir():
@@ -194,22 +238,13 @@ def _of_meaning(settings: "Settings") -> Finding:
     return Finding("semantic", "warning" if is_broken else "ok", text, "toolcrib index semantic" if is_broken else "")
 
 
-def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
-    """Remove unusable caches and the remains of damaged ones; the servers are listed again after that."""
-    from toolcrib.storage.files import discard
-
-    try:
-        status_now(settings)
-    except ToolcribError as error:
-        try:
-            discard_indexes(settings)
-        except ToolcribError as second:
-            yield Finding("index", "error", f"{error} It was not rebuilt: {second}", "remove it manually")
-        else:
-            yield Finding("index", "ok", f"rebuilt: {error}")
-    for file in _damaged_caches(settings):
-        discard(file)
-        yield Finding("index", "ok", f"removed {file}, which was damaged and set aside")
+def _index_anew(settings: "Settings", name: str) -> Iterator[Fix]:
+    """Yield what makes an index anew; what stands in the place of its file is kept, under the name of a damaged one."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    for file in (settings.tool_cache, settings.skill_cache):
+        if file.name == name and file.is_dir():
+            yield Fix(("mv", str(file), str(file.with_name(f"{file.name}.corrupt-{stamp}"))))
+    yield Fix(("toolcrib", "index", "refresh"))
 
 
 def _damaged_caches(settings: "Settings") -> list[Path]:
@@ -251,7 +286,8 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
     seconds = None if tried.seconds is None else round(tried.seconds, 1)
     facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
     about, said = f"server {key}", f"; its last output: {last_words}" if last_words else ""
-    mend = f"toolcrib logs {key}; toolcrib disable {key}"
+    disabling = _disabling(key)
+    mend = f"toolcrib logs {quote(key)}; {disabling.command}"
     if tried.needs_login:
         return Finding(
             about, "error", "it requires a login, and there is none or it has expired", f"toolcrib login {key}"
@@ -259,9 +295,9 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
     if tried.failed:
         # Failures of a start often quote the last line already.
         text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
-        return Finding(about, "error", text, mend, facts)
+        return Finding(about, "error", text, mend, facts, (disabling,))
     if seconds is None:
-        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s{said}", mend, facts)
+        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s{said}", mend, facts, (disabling,))
     text = f"{tried.tools} tools in {seconds} s, {tried.era or 'unknown'} protocol, {place}"
     return Finding(about, "ok", text, "", facts)
 
@@ -272,9 +308,11 @@ def _of_index(settings: "Settings") -> Iterator[Finding]:
     text = f"{found.allowed} tools of {listed} servers in {settings.tool_cache}"
     yield Finding("index", "ok", text, "", {"tools": found.allowed, "servers": listed})
     for file in _damaged_caches(settings):
-        yield Finding("index", "warning", f"{file} was damaged and set aside", "toolcrib doctor --fix removes it")
+        yield Finding("index", "warning", f"{file} was damaged and set aside", f"rm {quote(str(file))}")
     for file, why in found.rebuilt.items():
-        yield Finding("index", "warning", f"{file} was rebuilt: {why}", "toolcrib index refresh")
+        fixes = tuple(_index_anew(settings, file))
+        remedy = "; ".join(fix.command for fix in fixes)
+        yield Finding("index", "warning", f"{file} was rebuilt: {why}", remedy, fixes=fixes)
     for server in found.servers:
         for refused in server.listed.refused if server.listed else ():
             text = f"its tool {refused.name} is left out: {refused.reason}"
@@ -359,13 +397,15 @@ def _of_clients(tried: "list[tuple[list[ConnectedEntry], Future[str]]]") -> Iter
 
 
 def _of_client(entry: "ConnectedEntry", why_not: str) -> Finding:
-    about, again = f"client {entry.client.key}", f"toolcrib connect {entry.client.key}"
+    about, fix = f"client {entry.client.key}", Fix(("toolcrib", "connect", entry.client.key))
+    again = fix.command
     if why_not:
-        return Finding(about, "error", f"its entry in {entry.file} does not start: {why_not}", again)
+        text = f"its entry in {entry.file} does not start: {why_not}"
+        return Finding(about, "error", text, again, fixes=(fix,))
     try:
         served = _served(entry, {**os.environ, **entry.env})
     except ConfigError as error:
-        return Finding(about, "error", f"its entry in {entry.file}: {error}", again)
+        return Finding(about, "error", f"its entry in {entry.file}: {error}", again, fixes=(fix,))
     text = f"its entry in {entry.file} starts; {_served_text(served)}"
     return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 

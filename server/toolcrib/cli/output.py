@@ -143,21 +143,26 @@ RowsOption = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
 
 
-_ANSWERS = {"": True, "y": True, "yes": True, "n": False, "no": False}
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 
 
-def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
+def confirmed(question: str, *, yes: bool, as_json: bool, default: bool = True) -> bool:
     """Return whether something is to be done: the person has said so, or says so now; a program is not asked."""
     # A pipe is never asked: what it contains is not meant as an answer.
-    return yes or (not as_json and sys.stdin.isatty() and _answered_yes(question))
+    return yes or (not as_json and sys.stdin.isatty() and _answered_yes(question, default=default))
 
 
-def _answered_yes(question: str) -> bool:
+def _answered_yes(question: str, *, default: bool) -> bool:
     while True:
-        answer = input(f"{question} [Y/n] ").strip()
+        answer = input(f"{question} [{'Y/n' if default else 'y/N'}] ").strip()
+        if not answer:
+            return default
         if answer.lower() in _ANSWERS:
             return _ANSWERS[answer.lower()]
-        print_text(f"{answer!r} is no answer to that: type y or n, Enter for yes, or ^C to stop.", error=True)
+        print_text(
+            f"{answer!r} is no answer to that: type y or n, Enter for {'yes' if default else 'no'}, or ^C to stop.",
+            error=True,
+        )
 
 
 def load_settings(path: Path | None) -> "Settings":
