@@ -319,6 +319,17 @@ async def test_where_a_skill_lies_is_told_to_the_client_on_this_machine(shelf, t
     assert (str(shelf) in json.dumps([answer, raw])) is is_told
 
 
+@pytest.mark.parametrize("end", ["", "/", "/SKILL.md"])
+async def test_the_path_that_an_answer_shows_names_the_skill_and_no_other_path_does(shelf, end):
+    folder = f"{repo(shelf) / 'forms'}{end}"
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        assert [each["name"] for each in (await client.skill("get", names=[folder]))["skills"]] == ["forms"]
+        for other in (str(repo(shelf)), str(repo(shelf) / "nosuch"), f"{repo(shelf)}/x/../forms", "/"):
+            assert (await client.skill("get", names=[other]))["not_found"] == [other]
+    async with world(shelf, {}, skills(expose_paths="never")) as w, w.client() as client:
+        assert (await client.skill("get", names=[folder]))["not_found"] == [folder], "nobody is shown where it lies"
+
+
 async def test_where_a_skill_lies_is_told_at_the_smallest_budget_too(shelf):
     put(repo(shelf), "long", "Does it.", PARAGRAPH * 50)
     async with world(shelf, {}, skills()) as w, w.client() as client:

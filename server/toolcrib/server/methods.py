@@ -256,17 +256,41 @@ class ServerPrompts:
 
 
 class CompletionMethods:
-    """Answers ``completion/complete`` for arguments of servers' prompts and templates."""
+    """Answers ``completion/complete`` for arguments of servers' prompts and templates, and of the prompts of skills."""
 
-    def __init__(self, sessions: Sessions, offers: OfferUseCases) -> None:
-        self._sessions, self._offers = sessions, offers
+    def __init__(self, sessions: Sessions, offers: OfferUseCases, skills: SkillUseCases | None) -> None:
+        self._sessions, self._offers, self._skills = sessions, offers, skills
 
     def register(self, server: ProtocolServer) -> None:
         """Register the handler of the method."""
         server.answer_verbatim("completion/complete", self._complete)
 
     async def _complete(self, context: Context, _params: JsonObject) -> JsonObject:
-        return await self._offers.complete(await self._sessions.request(context))
+        request = await self._sessions.request(context)
+        ref = as_object(request.params.get("ref"))
+        if self._skills and ref.get("type") == "ref/prompt" and ref.get("name") in (_WHOLE.name, _FOR_TASK.name):
+            return _completion(await self._of_skills(self._skills, request.session, str(ref["name"]), request.params))
+        return await self._offers.complete(request)
+
+    async def _of_skills(
+        self, skills: SkillUseCases, session: Session, prompt: str, params: Mapping[str, Any]
+    ) -> list[str]:
+        argument = as_object(params.get("argument"))
+        name, start = argument.get("name"), str(argument.get("value", ""))
+        if prompt == _WHOLE.name and name == "name":
+            return await skills.completions(session, start)
+        if prompt == _FOR_TASK.name and name == "task_type":
+            return [kind.value for kind in TaskType if kind.value.startswith(start)]
+        return []
+
+
+_COMPLETIONS_MAX = 100
+"""Maximum number of values of one completion (2025-11-25 server/utilities/completion, "Completion Results")."""
+
+
+def _completion(values: Sequence[str]) -> JsonObject:
+    shown = list(values[:_COMPLETIONS_MAX])
+    return {"completion": {"values": shown, "total": len(values), "hasMore": len(shown) < len(values)}}
 
 
 _DIGITS_MAX = 9
@@ -555,8 +579,8 @@ def methods_offered(generation: Generation, sessions: Sessions, resumable: Resum
         prompts.append(ServerPrompts(offers))
     if prompts:
         methods.append(PromptMethods(sessions, prompts))
-    if offers.indexer.kinds:
-        methods.append(CompletionMethods(sessions, offers))
+    if offers.indexer.kinds or skills is not None:
+        methods.append(CompletionMethods(sessions, offers, skills))
     if generation.settings.servers:  # only their tools run as tasks
         methods.append(TaskMethods(generation.tools, sessions))
     return [ResourceMethods(sessions, fixed, resources, of_servers), *methods]

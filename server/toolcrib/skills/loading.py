@@ -7,11 +7,12 @@ from difflib import get_close_matches
 from functools import partial
 from html import escape
 from json.encoder import encode_basestring
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.errors import BadRequest, UnknownSkill
-from toolcrib.base.model import Skill, SkillText, ToolNote
+from toolcrib.base.model import Skill, SkillOrigin, SkillText, ToolNote
 from toolcrib.base.text import one_line, truncate
 from toolcrib.catalog.denied_names import hint
 from toolcrib.catalog.gate import is_of_others
@@ -22,7 +23,7 @@ from toolcrib.skills.sources.files import NO_FILES, SKILL_FILE, Listing, SkillFo
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Brief, Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
 from toolcrib.skills.tools import SkillTools, spellings_in
-from toolcrib.skills.visible import Resolved
+from toolcrib.skills.visible import Resolved, VisibleSkills
 
 if TYPE_CHECKING:
     from toolcrib.skills.use_cases import SkillDependencies
@@ -275,6 +276,24 @@ class SkillLoader:
         # A path that cleaning would change is useless afterwards.
         path = str(folder.real)
         return path if clean(path) == path else ""
+
+    def id_at(self, name: str, visible: VisibleSkills, cleaner: Cleaner) -> str:
+        """Return the id of the visible skill whose folder, or SKILL.md, lies at the absolute path ``name``.
+
+        Empty if ``name`` is no path, or nothing lies there whose path would be shown.
+        """
+        if not self._exposes_paths or not Path(name).is_absolute():
+            return ""
+        named = Path(name)
+        path = str(named.parent if named.name == SKILL_FILE else named)
+        last = Path(path).name
+        # Its own folder is mostly called as in the index; behind a link it may be called otherwise.
+        for skill in sorted(visible.everything, key=lambda skill: skill.folder.rpartition("/")[2] != last):
+            if skill.origin is SkillOrigin.DIR:
+                base = self._base(self._catalog.folder_of(skill), partial(cleaner.about, skill))
+                if base and path == base:
+                    return skill.id
+        return ""
 
     # -- text besides the skills -----------------------------------------------------------------
 

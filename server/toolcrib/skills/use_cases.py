@@ -443,7 +443,17 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
-        return visible.resolve(request.names, cleaner.about), cleaner
+        names = [self.loader.id_at(name, visible, cleaner) or name for name in request.names]
+        return visible.resolve(names, cleaner.about), cleaner
+
+    async def completions(self, session: Session, start: str) -> list[str]:
+        """Return the names of the skills of the session's caller that begin so, in any case and with any separator."""
+
+        def complete() -> list[str]:
+            visible, cleaner = self.visible(session)
+            return [visible.name_for(skill, cleaner.about) for skill in visible.beginning(start)]
+
+        return await self.run(complete)
 
     async def whole(self, session: Session, name: str, caller: Request) -> str:
         """Return one skill as requested by a person: as much of it as the largest budget allows.
