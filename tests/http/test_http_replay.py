@@ -9,8 +9,10 @@ import httpx2
 import mcp_types as types
 import pytest
 
+from downstream.scripted_http import Answer, Request, event, healthy, scripted
 from fakes.menu import tool
 from online import ACCEPT, HttpSession, Online, events, online, request
+from toolcrib.downstream.transport import open_streams
 from worlds import MemoryServer, text
 
 pytestmark = pytest.mark.anyio
@@ -171,3 +173,37 @@ async def test_nothing_is_kept_where_that_is_configured(tmp_path):
     async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 0}}) as it:
         first, _ = await streamed(it, await it.session(), slow)
         assert first["data"].startswith("{")
+
+
+async def test_a_stream_that_the_server_of_a_call_ends_is_ended_for_a_client_that_can_take_it_up(tmp_path):
+    """A server that has its client poll (SEP-1699) does so through toolcrib too; it is asked by one call only."""
+    ended = anyio.Event()
+
+    async def polled(call: Request) -> Answer:
+        async def begun() -> AsyncGenerator[bytes]:
+            yield b"id: 1\nretry: 10\ndata: \n\n"
+
+        async def finished() -> AsyncGenerator[bytes]:
+            await ended.wait()
+            yield event({"jsonrpc": "2.0", "id": server.calls()[0].message["id"], "result": text("worked")})
+
+        match call.method:
+            case "tools/call":
+                return Answer(200, events=begun())
+            case "GET" if "last-event-id" in call.headers:
+                return Answer(200, events=finished())
+            case _:
+                return await healthy(call)
+
+    async with scripted(polled) as server:
+        zoo = {"zoo": MemoryServer(entry={"url": server.url})}
+        async with online(tmp_path, zoo, connector=open_streams) as it:
+            session = await it.session()
+            call = request("tools/call", {"name": "zoo__echo", "arguments": {}}, 70)
+            async with it.http.stream("POST", it.url, json=call, headers={**ACCEPT, **session.headers}) as stream:
+                lines = stream.aiter_lines()
+                primed = await first_event(lines)
+                assert [line async for line in lines if '"result"' in line] == []
+            ended.set()
+            assert (await taken_up(it, session, primed["id"]))[-1]["result"] == text("worked")
+        assert len(server.calls()) == 1

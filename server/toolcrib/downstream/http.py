@@ -15,7 +15,7 @@ import anyio
 import httpx2
 import mcp_types as types
 from mcp import MCPError
-from mcp.client.streamable_http import MCP_SESSION_ID
+from mcp.client.streamable_http import LAST_EVENT_ID, MCP_SESSION_ID
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
+from toolcrib.downstream.relays import current_call
 from toolcrib.jsonrpc.sdk import ReadStream, SessionMessage, StreamDispatcher, WriteStream
 
 UNDELIVERED = -39_404
@@ -142,6 +143,9 @@ class HttpClient(httpx2.AsyncClient):
             httpx2.TransportError: a request that carries no message failed.
 
         """
+        if LAST_EVENT_ID in request.headers and (call := current_call.get()) is not None:
+            # The server has ended the stream of a call that goes on, and wants its client to poll (SEP-1699).
+            await call.request.end_stream()
         # A few hundred compressed bytes can be a million: nothing is decoded, so what is counted is what there is.
         request.headers["accept-encoding"] = "identity"
         try:

@@ -201,6 +201,13 @@ class HttpSession(StreamableHTTPServerTransport):
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._request_streams.pop(stream, None)
 
+    def close_sse_stream(self, request_id: RequestId) -> None:
+        """End the stream of a request early; what follows is stored, and the client resumes from the first event."""
+        pending = self._request_streams.get(request_id, (None,))[0]
+        if isinstance(pending, _PendingAnswer):
+            pending.open_stream()
+        super().close_sse_stream(request_id)
+
     def _store(self, stream: str, message: JSONRPCMessage | None) -> EventId | None:
         return self._sent.keep(stream, message) if self._sent else None
 

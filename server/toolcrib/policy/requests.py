@@ -81,6 +81,9 @@ class Request:
     async def tell(self, method: str, params: JsonObject) -> None:
         """Send the caller a notification that belongs to no request, also after this one, if its era has any."""
 
+    async def end_stream(self) -> None:
+        """End the stream on which the caller waits, if it can resume it: it comes back for the rest (SEP-1699)."""
+
     async def notify_tools_changed(self) -> None:
         """Notify the caller that its tool list has changed, before the request is answered."""
 

@@ -431,6 +431,11 @@ class _SessionRequest(_ClientRequest):
         """Return whether the client is sent log messages of this level: all, unless it has set a level."""
         return self.log_level is None or is_at_least(level, self.log_level)
 
+    async def end_stream(self) -> None:
+        """End the stream of the request; only where the client's revision can resume it is there a way to."""
+        if self._context.close_sse_stream is not None:
+            await self._context.close_sse_stream()
+
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Send the client a request and return the raw result; cancelling this call cancels the request.
 
