@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import FakeServer, tool
+from toolcrib.base.yaml import parse_yaml
 from toolcrib.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -141,3 +142,32 @@ def test_a_server_that_cannot_be_listed_is_told_and_fails(run: Run, servers: dic
 def test_no_event_tells_of_these_searches(run: Run, tmp_path: Path):
     run()
     assert "tool_search_query" not in (tmp_path / "cache" / "events.jsonl").read_text(encoding="utf-8")
+
+
+def test_entries_are_proposed_that_the_config_takes_and_that_mend_it(run: Run):
+    found = json.loads(run("--json")[1])
+    code, out, _err = run("--fix")
+    assert code == 0
+    proposed = parse_yaml(out.partition("look each of them over:")[2])["toolcrib"]["servers"]
+    assert proposed["zoo"]["tools"]["sweep"]["description"] == "Sweep of zoo."
+    assert proposed["zoo"]["tools"]["weigh"]["description"] == "Weigh of zoo. Weigh it."
+    assert json.loads(run("--fix", "--json")[1])["proposed"] == proposed
+    mended = json.loads(run("--json", servers=proposed)[1])
+    assert mended["counts"]["warning"] < found["counts"]["warning"]
+
+
+def test_without_findings_nothing_is_proposed(run: Run):
+    assert "Proposed" not in run("--fix", "--server", "desk")[1]
+
+
+def test_a_tool_in_other_words_is_shown_beside_the_original(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run(servers={"zoo": {"tools": {"weigh": {"description": "Say how heavy an animal is."}}}})
+    assert main(["tools", "show", "zoo__weigh", "--config", str(tmp_path / "crib.json")]) == 0
+    out = capsys.readouterr().out
+    assert out.index("Say how heavy an animal is.") < out.index("In the server's own words") < out.index("Weigh it.")
+    main(["tools", "show", "zoo__weigh", "--json", "--config", str(tmp_path / "crib.json")])
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["original"]["description"] == "Weigh it."
+    assert "toolcrib/original" not in shown["_meta"]

@@ -9,7 +9,7 @@ from toolcrib.base.json_values import as_list, as_object, compact, json_type, le
 from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.text import one_line, sanitize, split_summary, truncate
 from toolcrib.catalog.index import Card
-from toolcrib.config.schema import ServerSection, ToolExamplesSection
+from toolcrib.config.schema import ServerSection, ToolExamplesSection, ToolSection
 
 TEXT_MAX = 4000
 """Maximum length of each search text of a tool."""
@@ -259,6 +259,39 @@ def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
     return {"kind": "skill", "owner": skill, "server": tool.server, "tool": tool.name}
 
 
+ORIGINAL_META = "toolcrib/original"
+"""The ``_meta`` key under which the index keeps what a server says itself of a tool that the config words anew."""
+_ORIGINALS = ("name", "description", "inputSchema")
+
+
+def overridden(definition: JsonObject, words: ToolSection) -> JsonObject:
+    """Return a definition in the words of the config; it keeps those of the server, which clients are not shown."""
+    original = {key: definition[key] for key in _ORIGINALS if key in definition}
+    changed = {**definition, "_meta": {**definition.get("_meta", {}), ORIGINAL_META: original}}
+    if words.description is not None:
+        changed["description"] = words.description
+    if words.arguments:
+        schema = definition["inputSchema"]
+        properties = {**as_object(schema.get("properties"))}
+        for name, argument in words.arguments.items():
+            if "fixed" in argument.model_fields_set:
+                properties.pop(name, None)
+            elif name in properties:
+                properties[name] = {**as_object(properties[name]), "default": argument.default}
+        required = [name for name in as_list(schema.get("required")) if name not in words.arguments]
+        changed["inputSchema"] = {**schema, "properties": properties, "required": required}
+    return changed
+
+
+def completed(arguments: JsonObject, words: ToolSection | None) -> JsonObject:
+    """Return the arguments of a call with those that the config gives it."""
+    if words is None or not words.arguments:
+        return arguments
+    fixed = {name: each.fixed for name, each in words.arguments.items() if "fixed" in each.model_fields_set}
+    defaults = {name: each.default for name, each in words.arguments.items() if name not in fixed}
+    return {**defaults, **arguments, **fixed}
+
+
 _REQUIRES_TASK = {"taskSupport": "required"}
 
 
@@ -275,7 +308,7 @@ def listed_definition(
         **definition,
         "name": tool.public_name,
         "_meta": {
-            **definition.get("_meta", {}),
+            **{key: value for key, value in definition.get("_meta", {}).items() if key != ORIGINAL_META},
             SOURCE_META: source_of(tool, skill),
         },
     }

@@ -18,7 +18,9 @@ from toolcrib.catalog.definitions import (
     Path,
     canonical_json,
     collect,
+    encodable,
     listable,
+    overridden,
     prose_of,
     said,
     sanitized,
@@ -29,7 +31,7 @@ from toolcrib.catalog.definitions import (
 from toolcrib.catalog.index import EXAMPLES, ROW_FORMAT
 from toolcrib.catalog.name_detection import Candidates
 from toolcrib.catalog.parameters import Parameter, declares, parameters, resolve, signature
-from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
+from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection, ToolSection
 from toolcrib.config.settings import ServerSettings, Settings, scoped_globs
 from toolcrib.policy.rules import Policy, policy_of
 
@@ -87,6 +89,7 @@ class _Found:
     name: str
     public_name: str
     raw: JsonObject
+    override: ToolSection | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ class _Denied:
 class _Draft:
     """A tool that can be offered. ``canonical`` is the JSON of its definition that is hashed, ``texts`` are its texts.
 
-    ``declared`` are its parameters; ``parameters`` are names and descriptions, including nested ones.
+    ``declared`` are its parameters; ``parameters`` are names and descriptions, including nested ones. ``other_name`` is
+    the one that the config gives it.
     """
 
     name: str
@@ -111,6 +115,7 @@ class _Draft:
     texts: Sequence[tuple[Path, str]]
     declared: Sequence[Parameter]
     parameters: Sequence[tuple[str, str]]
+    other_name: str = ""
 
 
 def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, instructions: str = "") -> Ingest:
@@ -122,7 +127,7 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, i
     returned, so that it is recognised in the texts of other tools. Never raises, whatever JSON the items are.
     """
     limit = shaping.limits.tools_per_server
-    scanned = list(_scan(server.key, raw_tools, shaping))
+    scanned = list(_scan(server, raw_tools, shaping))
     found, refused = _admit((item for item in scanned if not isinstance(item, _Denied)), limit)
     drafts: list[_Draft] = []
     for tool in found:
@@ -142,17 +147,21 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, i
     )
 
 
-def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Denied | Refused]:
+def _scan(entry: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Denied | Refused]:
     """Yield each permitted tool, or why an item is invalid, and the names of denied ones."""
+    server, overrides = entry.key, entry.options.tools
     for position, item in enumerate(raw_tools, 1):
         try:
             name = tool_name(item)
         except DefinitionError as error:
             yield Refused(f"#{position}", str(error))
             continue
-        public = public_name(server, name, shaping.limits.name_max)
-        if shaping.policy.anyone.permits(server, name, public):
-            yield _Found(name, public, item)
+        override = overrides.get(name)
+        shown = override.name if override and override.name else name
+        public = public_name(server, shown, shaping.limits.name_max)
+        is_hidden = override is not None and override.hide
+        if not is_hidden and shaping.policy.anyone.permits(server, name, public):
+            yield _Found(name, public, item, override)
             continue
         # Qualified by its server, a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
@@ -195,6 +204,8 @@ def _refused(name: str, reason: str) -> Refused:
 
 def _draft(tool: _Found, max_bytes: int) -> _Draft:
     listed, canonical = listable(tool.raw, max_bytes)
+    if tool.override:
+        listed, canonical = encodable(overridden(listed, tool.override), max_bytes)
     texts = texts_in(listed)
     definition = sanitized(listed, texts)
     if definition is not listed:
@@ -202,7 +213,8 @@ def _draft(tool: _Found, max_bytes: int) -> _Draft:
     schema = as_object(definition["inputSchema"])
     declared = list(parameters(schema, schema))
     described = list(islice(_described(declared, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX))
-    return _Draft(tool.name, tool.public_name, definition, canonical, texts, declared, described)
+    other_name = (tool.override and tool.override.name) or ""
+    return _Draft(tool.name, tool.public_name, definition, canonical, texts, declared, described, other_name)
 
 
 def _described(every: Iterable[Parameter], root: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
@@ -260,7 +272,7 @@ class _Rules:
             signature=signature(draft.public_name, definition["inputSchema"], declared=draft.declared),
             summary=summary,
             body=body,
-            name_text=self._search_text(draft.name),
+            name_text=self._search_text(f"{draft.other_name} {draft.name}".lstrip()),
             params_text=self._joined(dict.fromkeys(name for name, _ in draft.parameters)),
             params_description_text=self._told(descriptions),
             fingerprint=_fingerprint(self._server, draft, facts),

@@ -112,6 +112,12 @@ NO_PARAMETER_DESCRIPTIONS = Rule(
 )
 
 
+_BY_DESCRIPTION = frozenset(
+    (HIDDEN, HARD_TO_ASK_FOR, NO_DESCRIPTION, SHARED_WORDS, SAME_DESCRIPTION, SHORT_DESCRIPTION),
+)
+"""What another description would mend."""
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """A tool with its known data. ``examples`` are the descriptions of its examples."""
@@ -157,17 +163,59 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem of one tool. ``others`` are the public names of related tools, if any."""
+    """A problem of one tool. ``others`` are the public names of related tools, if any, ``word`` one that would help."""
 
     rule: Rule
     described: Described
     what: str
     others: tuple[str, ...] = ()
+    word: str = ""
 
     @property
     def advice(self) -> str:
         """What to add, with the keys of the config that help."""
         return self.rule.advice.format(server=self.described.tool.server)
+
+
+def proposed(findings: Iterable[Finding]) -> dict[str, JsonObject]:
+    """Return entries for ``servers`` in the config that meet findings: ``tools``, by the server's own names.
+
+    A description begins with what distinguishes the tool: the words of its name, and one that would rank it first; a
+    name that is too long keeps its first words. They are proposals: a person knows better what a tool does.
+    """
+    entries: defaultdict[str, dict[str, JsonObject]] = defaultdict(dict)
+    for finding in findings:
+        tool, entry = finding.described.tool, entries[finding.described.tool.server]
+        if finding.rule is LONG_NAME:
+            entry.setdefault(tool.name, {})["name"] = _shorter(tool)
+        elif finding.rule in _BY_DESCRIPTION:
+            known = entry.setdefault(tool.name, {})
+            if "description" not in known or finding.word:
+                known["description"] = _better_description(finding)
+    return {server: {"tools": tools} for server, tools in entries.items() if tools}
+
+
+def _better_description(finding: Finding) -> str:
+    each = finding.described
+    named = " ".join(words(each.tool.name)).capitalize() or each.tool.name
+    start = f"{named} ({finding.word})." if finding.word else f"{named} of {each.tool.server}."
+    if each.description:
+        return f"{start} {each.definition['description']}"
+    schema = each.definition["inputSchema"]
+    taken = _enumerated([one_line(parameter.name) for parameter in parameters(schema, schema)])
+    return f"{start} Takes {taken}." if taken else start
+
+
+def _shorter(tool: Tool) -> str:
+    """Return the first words of a name, as many as every client takes with the server's in front."""
+    room = max(1, _PLAIN_NAME_MAX - len(f"{tool.server}__"))
+    short = ""
+    for word in words(tool.name):
+        longer = f"{short}_{word}" if short else word
+        if len(longer) > room:
+            break
+        short = longer
+    return short or tool.name[:room]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +310,7 @@ class _Linter:
     def _hidden(self, rule: Rule, each: Described, probe: Probe) -> Finding:
         word = self._helping_word(each, probe)
         told = _hidden(probe) + (f'; with the word "{word}" it is first' if word else "")
-        return Finding(rule, each, told, probe.before)
+        return Finding(rule, each, told, probe.before, word)
 
     def _helping_word(self, each: Described, probe: Probe) -> str:
         """Return a word of a tool that ranks it first if added to the search; empty if none of a few does."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import JsonObject, LoadingMode, Tool
-from toolcrib.base.names import SEPARATORS, name_digest
+from toolcrib.base.names import SEPARATORS, name_digest, public_name
 from toolcrib.base.text import spelling_key
 from toolcrib.policy.rules import Permissions
 
@@ -22,7 +22,7 @@ class ServerTools:
 
     def __init__(self, server: str, tools: Iterable[Tool]) -> None:
         self.tools = tuple(sorted(tools, key=attrgetter("public_name")))
-        self.by_name: Mapping[str, Tool] = {tool.name: tool for tool in self.tools}
+        self.by_name: Mapping[str, Tool] = {name: tool for tool in self.tools for name in _own_names(server, tool)}
         self._joined_server = spelling_key(server)
         self._permitted: dict[tuple[int, ...], tuple[Tool, ...]] = {}
 
@@ -70,7 +70,7 @@ class ServerTools:
 
     @cached_property
     def _joined(self) -> Mapping[str, list[Tool]]:
-        return _grouped((spelling_key(tool.name), tool) for tool in self.tools)
+        return _grouped((spelling_key(name), tool) for name, tool in self.by_name.items())
 
     @cached_property
     def _otherwise_public(self) -> Mapping[str, list[Tool]]:
@@ -83,6 +83,14 @@ class ServerTools:
     @cached_property
     def _in_order(self) -> list[str]:
         return sorted(self._joined)
+
+
+def _own_names(server: str, tool: Tool) -> tuple[str, ...]:
+    """Return the names of a tool without its server: its own, and the one that the config gives it, if any."""
+    shown = tool.public_name.removeprefix(f"{server}__")
+    # A public name that is hashed begins with the server's too, but is nobody's choice.
+    is_renamed = shown not in (tool.name, tool.public_name) and public_name(server, shown) == tool.public_name
+    return (tool.name, shown) if is_renamed else (tool.name,)
 
 
 def _grouped(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, list[Tool]]:

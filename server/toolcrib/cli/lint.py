@@ -1,14 +1,14 @@
 """``toolcrib lint``: which tools are hard for an agent to find, and what to add."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
+from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults, proposed
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, print_answer, print_text
@@ -32,6 +32,9 @@ def lint(
             "--server", "-s", help="Only this server's tools, searched among all tools.", autocompletion=server_names
         ),
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Propose entries for the config that would mend it, and change nothing.")
+    ] = False,
     level: Annotated[Level, typer.Option(help="The lowest level for which the exit code is 1.")] = Level.ERROR,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -46,7 +49,9 @@ def lint(
         return await run_sync(find_faults, catalog, search, server), unlisted
 
     report, unlisted = with_tools(config, examine, WaitingLine(quiet=as_json), server, command="lint")
-    print_answer({**_report_json(report), "unlisted": unlisted}, _texts(report), as_json=as_json)
+    entries = proposed(report.findings) if fix else {}
+    answer = {**_report_json(report), "unlisted": unlisted, **({"proposed": entries} if fix else {})}
+    print_answer(answer, (*_texts(report), *_proposal(entries)), as_json=as_json)
     for key in unlisted:
         print_text(f"{key}: could not be listed, so its tools were not checked", error=True)
     # The levels are in order, the worst first.
@@ -87,6 +92,16 @@ def _texts(report: Report) -> Iterable[str]:
         f"{_share(report.by_request)} by request; "
         f"{_counts_text(report.findings)}"
     )
+
+
+def _proposal(entries: Mapping[str, JsonObject]) -> Iterable[str]:
+    """Yield entries as YAML, to be looked over and pasted into the config."""
+    if not entries:
+        return
+    from toolcrib.base.yaml import to_yaml
+
+    document = to_yaml({"toolcrib": {"servers": dict(entries)}})
+    yield f"\nProposed for the config; look each of them over:\n\n{document}"
 
 
 def _server_lines(findings: Sequence[Finding]) -> Iterable[str]:

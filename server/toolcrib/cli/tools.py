@@ -178,24 +178,28 @@ def _summary(definition: JsonObject) -> str:
 def show(name: ToolArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show one tool as agents see it."""
 
-    async def read(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
+    async def read(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[JsonObject, JsonObject | None]:
         definitions = await _definitions(tool_use_cases, session)
         catalog = tool_use_cases.indexer.current()
         tool = catalog.find(name, tool_use_cases.gate.allowed(session, catalog))
         for definition in definitions:
             if tool is not None and definition["name"] == tool.public_name:
-                return definition
+                return definition, await tool_use_cases.original(tool)
         near = await tool_use_cases.finder.near_names(session, name, catalog)
         raise BadRequest(f"{UnknownTool(name)}{near}")
 
-    definition = with_tools(config, read, WaitingLine(quiet=as_json), command="tools show", choose=for_tool(name))
+    line = WaitingLine(quiet=as_json)
+    definition, original = with_tools(config, read, line, command="tools show", choose=for_tool(name))
     rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
     text = f"{definition['name']}\n\n{definition.get('description', '')}\n"
     if as_json:
-        print_json(definition)
+        print_json({**definition, "original": original} if original else definition)
         return
     print_text(text)
     print_verbatim(json.dumps(rest, indent=2, ensure_ascii=False))
+    if original:
+        print_text("\nIn the server's own words (the config has others, servers.NAME.tools):")
+        print_verbatim(json.dumps(original, indent=2, ensure_ascii=False))
 
 
 async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> list[JsonObject]:

@@ -553,6 +553,34 @@ class ExampleSection(Section):
     """Tags; `minimal`, `common` and `edge-case` determine the order."""
 
 
+class ArgumentSection(Section):
+    """A value for one argument of a tool: fixed, or used where a call has none."""
+
+    fixed: JsonValue = None
+    """The value of each call; callers are not shown the argument."""
+    default: JsonValue = None
+    """The value where a call has none; the argument becomes optional."""
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if len(self.model_fields_set & {"fixed", "default"}) != 1:
+            raise PydanticCustomError("one_of", "takes exactly one of fixed and default")
+        return self
+
+
+class ToolSection(Section):
+    """Your words for one tool of a server, in place of its own."""
+
+    name: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None = None
+    """Another name, without the server; the original one finds it too."""
+    description: Str | None = None
+    """Another description."""
+    hide: Bool = False
+    """Offer it to nobody, like `policy.deny`."""
+    arguments: dict[str, ArgumentSection] = Field(default={})
+    """Values of arguments, by name."""
+
+
 class ServerSection(Section):
     """What toolcrib adds to one entry of `mcpServers`."""
 
@@ -586,6 +614,8 @@ class ServerSection(Section):
     """Seconds a call may take without progress."""
     inherit_env: Strings = ()
     """Additional variables of toolcrib's environment that it inherits: globs."""
+    tools: dict[str, ToolSection] = Field(default={})
+    """Your words for its tools, by the server's own names."""
     results: ServerResultsSection = ServerResultsSection()
     """How much of its results a model is given at once."""
     isolation: Literal["shared", "principal", "session"] | None = None

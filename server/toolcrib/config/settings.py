@@ -42,7 +42,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     identity: dict[str, Any] = {
         "target": _target(entry),
         # Neither changes what a server offers; the part of auth that does is added below.
-        "options": options.model_dump(exclude={"isolation", "auth"}),
+        "options": options.model_dump(exclude={"isolation", "auth", "results"}),
         "policy": section.policy.model_dump(),
         "tool_examples": section.tool_examples.model_dump(),
         "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],
@@ -146,9 +146,9 @@ Target = StdioTarget | HttpTarget
 
 _OF_TOOLS: Sequence[str] = (
     "description default_loading_mode always_loaded_tools deferred_tools tags side_effects tool_examples "
-    "inherit_from_schema"
+    "inherit_from_schema tools results"
 ).split()
-"""Options of a server that only matter when its list is ingested."""
+"""Options of a server that do not matter to how it is run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
+from toolcrib.catalog.definitions import ORIGINAL_META, completed
 from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange
@@ -468,6 +469,12 @@ class ToolUseCases:
             return listed
         return [{key: value for key, value in each.items() if key != "outputSchema"} for each in listed]
 
+    async def original(self, tool: Tool) -> JsonObject | None:
+        """Return what a server says itself of a tool that the config words anew: name, description and input schema."""
+        versions = {tool.row: tool.fingerprint}
+        found = await anyio.to_thread.run_sync(self._index.definitions, [tool.row], versions)
+        return as_object(found.get(tool.row, {}).get("_meta")).get(ORIGINAL_META)
+
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
         catalog = self.indexer.current()
@@ -654,6 +661,8 @@ class ToolUseCases:
         with CallReport(self._reports, session, name) as report:
             tool, fitting = await decide(request, name, arguments)
             report.name = tool.public_name
+            if overrides := self.settings.servers[tool.server].options.tools:
+                fitting = completed(fitting, overrides.get(tool.name))
             if not is_finite(fitting):
                 # They would be sent as null, which is another request.
                 raise Unavailable("", f"The arguments of {name} hold NaN or a number too large for JSON. Nothing ran.")
