@@ -38,12 +38,16 @@ def write_config(folder: Path, servers: JsonObject, /, **toolcrib: Any) -> Path:
 
 @asynccontextmanager
 async def connected(
-    command: list[str], mode: str = "auto", name: str = "mcp", **process: Any
+    command: list[str], mode: str = "auto", name: str = "mcp", options: JsonObject | None = None, **process: Any
 ) -> AsyncGenerator[Client]:
-    """Start a server as a process and connect to it, under a name; ``process`` may hold env and cwd."""
+    """Start a server as a process and connect to it, under a name; ``process`` may hold env and cwd.
+
+    ``options`` are further ones of the client.
+    """
     server = StdioServerParameters(command=command[0], args=command[1:], **process)
     with anyio.fail_after(120):
-        async with Client(server, [], mode=mode, client_info=Implementation(name=name, version="1")) as client:
+        info = Implementation(name=name, version="1")
+        async with Client(server, [], mode=mode, client_info=info, **(options or {})) as client:
             yield client
 
 
@@ -78,12 +82,14 @@ async def _address(process: anyio.abc.Process) -> str:
 
 
 @asynccontextmanager
-async def connected_over_http(url: str, mode: str = "auto", token: str | None = None) -> AsyncGenerator[Client]:
-    """Connect to an address."""
+async def connected_over_http(
+    url: str, mode: str = "auto", token: str | None = None, **options: Any
+) -> AsyncGenerator[Client]:
+    """Connect to an address; ``options`` are further ones of the client."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
-        Client(streamable_http_client(url, http_client=http), [], mode=mode) as client,
+        Client(streamable_http_client(url, http_client=http), [], mode=mode, **options) as client,
     ):
         yield client
 
@@ -125,12 +131,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def crib(transport: str, era: str, config: Path) -> AsyncGenerator[Client]:
-    """Connect to a served config, with a list that suits the era."""
+async def crib(transport: str, era: str, config: Path, **of_client: Any) -> AsyncGenerator[Client]:
+    """Connect to a served config, with a list that suits the era; ``of_client`` are options of the client."""
     options = ["--listing", "dynamic" if era == "legacy" else "auto"]
     if transport == "stdio":
-        async with connected(serve(config, *options), ERAS[era]) as client:
+        async with connected(serve(config, *options), ERAS[era], options=of_client) as client:
             yield client
         return
-    async with served_over_http(config, *options) as url, connected_over_http(url, ERAS[era]) as client:
+    async with served_over_http(config, *options) as url, connected_over_http(url, ERAS[era], **of_client) as client:
         yield client

@@ -353,7 +353,9 @@ class Connection:
     @property
     def greeting(self) -> "Greeting":
         """What the server said when it was connected."""
-        extensions = _passed_on(self.session) | ({TASKS: {}} if self.makes_tasks else {})
+        extensions = _passed_on(self.session)
+        if self.makes_tasks:
+            extensions[TASKS] = {}
         return Greeting(self.era, self.session.instructions or "", self._streams.program, extensions)
 
     async def explain(self) -> str:
