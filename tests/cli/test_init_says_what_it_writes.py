@@ -1,4 +1,4 @@
-"""Every sentence that init and import print is true of the file that they have written, and none is missing."""
+"""Every sentence that init and import print is true of the file that they have written, and none is missing (R331)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Commands in a row, as people run them: no server is ever gone from a client and from toolcrib too."""
+"""Commands in a row, as people run them: no server is ever gone from a client and from toolcrib too (R330, R332)."""
 
 import json
 import os

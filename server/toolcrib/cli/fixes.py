@@ -1,6 +1,6 @@
 """The commands that mend what ``doctor`` finds: each is shown, asked about, and carried out.
 
-None of them logs in, deletes anything, or takes a server out of a client.
+None of them logs in, deletes anything, or takes a server out of a client (R333).
 """
 
 import shlex
