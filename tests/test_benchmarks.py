@@ -63,8 +63,8 @@ QUALITY_BENCHMARKS = {
     "retrieval_pools",
 }
 """These say how good an answer is."""
-PROGRAM_BENCHMARKS = {"hosts", "conformance"}
-"""These run programs from npm; tests/hosts and tests/conformance run them too."""
+PROGRAM_BENCHMARKS = {"hosts", "conformance", "matrix"}
+"""These run programs from npm; tests/hosts, tests/conformance and tests/matrix run them too."""
 COMPARISONS = {"behaviour"}
 """These compare two checkouts, and fail if they differ."""
 

@@ -115,4 +115,4 @@ def test_by_default_only_what_needs_a_listed_tool_is_lost_besides_what_is_lost_w
         for check in run.lost
         if (server, suite, check) not in listed
     }
-    assert more == {"json-schema-2020-12", "http-custom-header-server-validation", "server-stateless"}
+    assert more == {"json-schema-2020-12", "http-custom-header-server-validation"}
