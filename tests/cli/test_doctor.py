@@ -195,6 +195,24 @@ def test_at_a_terminal_each_is_shown_and_run_after_its_yes(
     assert document["toolcrib"]["servers"]["bad"] == {"enabled": False}
 
 
+@pytest.mark.slow
+def test_what_only_this_shell_has_a_variable_for_is_told_of_each_client(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ONLY_HERE", "canary-here")
+    fake = FakeServer(tmp_path, "good", tools=["a"])
+    _write(tmp_path, {"good": fake.entry(env={"T": "${ONLY_HERE}"})})
+    config = str(tmp_path / "etc" / "toolcrib" / "toolcrib.json")
+    _connected(home, ".cursor/mcp.json", "--config", config)
+    _connected(home, ".gemini/settings.json", "--config", config, ONLY_HERE="canary-of-the-entry")
+    code, found = _found(run)
+    cursor = found["client cursor: warning"]
+    assert cursor["text"].endswith(
+        "starts, but without the variables of this shell it leaves out good (the variable ONLY_HERE is not set)"
+    )
+    assert (code, "client gemini-cli: ok" in found) == (0, True)
+
+
 def test_where_nobody_can_be_asked_nothing_is_run(run: Run, broken: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
     before = broken.read_text()
@@ -202,6 +220,13 @@ def test_where_nobody_can_be_asked_nothing_is_run(run: Run, broken: Path, monkey
     assert (code, broken.read_text()) == (1, before)
     assert "Nothing was run. Add --yes to run what needs no choice." in err
     assert "Checked again" not in out
+
+
+def test_a_choice_that_is_left_is_said_to_be_one(run: Run, home: Path, tmp_path: Path):
+    _write(tmp_path, {"bad": BROKEN})
+    run("doctor", "--fix", "--yes")
+    code, _out, err = run("doctor", "--fix", "--yes")
+    assert (code, "what is left is a choice, which --yes does not make" in err) == (1, True)
 
 
 def test_without_a_config_the_servers_of_the_clients_are_imported(run: Run, home: Path, tmp_path: Path):

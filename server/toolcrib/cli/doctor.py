@@ -101,15 +101,20 @@ def doctor(
                 print_text("Checked again:")
                 _print(findings)
         elif not as_json:
-            print_text(
-                "Nothing was run. Add --yes to run what needs no choice." if fixes else "There is nothing to run.",
-                error=True,
-            )
+            print_text(_why_nothing_was_run(any_fix=bool(fixes), yes=yes), error=True)
     is_wrong = any(finding.level == "error" for finding in findings)
     if as_json:
         told: JsonObject = {"ok": not is_wrong, "findings": [finding.as_json for finding in findings]}
         print_json({**told, "fixed": [outcome.as_json for outcome in outcomes]} if fix else told)
     fail_if(is_wrong)
+
+
+def _why_nothing_was_run(*, any_fix: bool, yes: bool) -> str:
+    if not any_fix:
+        return "There is nothing to run."
+    if yes:
+        return "Nothing was run: what is left is a choice, which --yes does not make. At a terminal, --fix asks."
+    return "Nothing was run. Add --yes to run what needs no choice."
 
 
 def _print(findings: Iterable[Finding]) -> None:
@@ -404,22 +409,40 @@ def _of_client(entry: "ConnectedEntry", why_not: str) -> Finding:
         return Finding(about, "error", text, again, fixes=(fix,))
     try:
         served = _served(entry, {**os.environ, **entry.env})
+        left_out = _left_out_by(entry)
     except ConfigError as error:
         return Finding(about, "error", f"its entry in {entry.file}: {error}", again, fixes=(fix,))
+    if left_out:
+        text = f"its entry in {entry.file} starts, but without the variables of this shell it leaves out {left_out}"
+        return Finding(about, "warning", text, "write them into the file that toolcrib.env_file names")
     text = f"its entry in {entry.file} starts; {_served_text(served)}"
     return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 
 
 def _served(entry: "ConnectedEntry", environ: dict[str, str]) -> "ClientProfile":
     """Return how a client is served by the command in its entry."""
-    from toolcrib.cli.serve import settings_as_started
     from toolcrib.policy.client_profiles import ClientProfiles
+
+    return ClientProfiles(_settings_of(entry, environ), "stdio").profile_of_product(entry.client.title)
+
+
+def _left_out_by(entry: "ConnectedEntry") -> str:
+    """Return the servers that a client lacks which has no variable of this shell, with the reasons; empty for none."""
+    from toolcrib.config.launching import passed_on
+
+    here = {problem.path for problem in _settings_of(entry, {**os.environ, **entry.env}).skipped}
+    there = _settings_of(entry, {**passed_on(os.environ), **entry.env}).skipped
+    lacking = [f"{each.path.removeprefix('mcpServers.')} ({each.reason})" for each in there if each.path not in here]
+    return enumerated(lacking, _NAMES_ROOM)
+
+
+def _settings_of(entry: "ConnectedEntry", environ: dict[str, str]) -> "Settings":
+    """Return the settings with which the command in a client's entry starts in an environment."""
+    from toolcrib.cli.serve import settings_as_started
 
     # The client's own --config and --http decide, not those of this command.
     arguments = list(entry.command[entry.command.index("serve") + 1 :]) if "serve" in entry.command else []
-    return ClientProfiles(settings_as_started(arguments, environ, Path.cwd()), "stdio").profile_of_product(
-        entry.client.title
-    )
+    return settings_as_started(arguments, environ, Path.cwd())
 
 
 def _served_text(served: "ClientProfile") -> str:
