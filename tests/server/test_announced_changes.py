@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
 from mcp.client.subscriptions import Subscription
 
 from fakes.memory import MODERN, MemoryServer
 from fakes.menu import tool
+from online import online
 from worlds import BUILTINS, Client, World, until, world
 
 pytestmark = pytest.mark.anyio
@@ -118,3 +120,30 @@ async def test_lists_that_are_not_shown_are_not_heard_of(tmp_path):
         await w["shop"].change_offers("resources", {"uri": "memo://two", "name": "two"})
         await until(lambda: heard["ResourcesListChanged"] > 0)
         assert heard["PromptsListChanged"] == 0
+
+
+async def test_over_http_it_is_heard_by_whoever_uses_the_connection(tmp_path):
+    """A client that can be asked has a connection of its own to a server with a handshake."""
+    servers = {"shop": MemoryServer([tool("sell")], eras=["legacy"])}
+    tokens = {"http": {"tokens": [{"token": f"token-{who}", "subject": who} for who in ("ann", "bob")]}}
+    async with (
+        online(tmp_path, servers, {**tokens, "servers": {"shop": {"isolation": "principal"}}}) as it,
+        it.client(MODERN, "token-ann", elicitation_callback=decline) as ann,
+        it.client(MODERN, "token-bob", elicitation_callback=decline) as bob,
+        heard_by(ann) as heard,
+        heard_by(bob) as elsewhere,
+    ):
+        await ann.tool_call("shop__sell")
+        [talk] = it.world["shop"]._talks
+        await bob.tool_call("shop__sell")
+        await talk.announce()
+        await until(lambda: heard == {"ToolsListChanged": 1})
+        [other] = {*it.world["shop"]._talks} - {talk}
+        await other.announce()
+        await until(lambda: elsewhere == {"ToolsListChanged": 1})
+        assert heard == {"ToolsListChanged": 1}
+
+
+async def decline(_context: Any, _params: Any) -> types.ElicitResult:
+    """Answer a form."""
+    return types.ElicitResult(action="decline")

@@ -18,6 +18,7 @@ from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import HttpTarget, ServerSettings, Settings
 from toolcrib.downstream.programs import Program
 from toolcrib.policy.rules import Policy
+from toolcrib.policy.sessions import Session
 
 if TYPE_CHECKING:
     from toolcrib.catalog.definitions import Fits
@@ -45,15 +46,16 @@ _REST_S = 0.25
 class CatalogChange:
     """One step of the catalog: its previous and its current state, and the server whose list made the difference.
 
-    ``server`` and ``rows`` are None unless the change came from a list received by this process. ``is_announced``: the
-    server has said that its list changed; both states are then the one after that list was read.
+    ``server`` and ``rows`` are None unless the change came from a list received by this process. ``uses`` is given if
+    the server has said that its list changed: it returns whether a session uses the connection on which it did. Both
+    states are then the one after that list was read.
     """
 
     server: str | None
     before: Catalog
     after: Catalog
     rows: Changes | None
-    is_announced: bool = False
+    uses: Callable[[Session], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +255,9 @@ class Indexer:
             self._notify(CatalogChange(server, before, self.catalog, stored.rows))
             before = self.catalog
 
-    def announced(self, server: str) -> None:
-        """Report that a server has announced another list, which was read since."""
-        self._notify(CatalogChange(server, self.catalog, self.catalog, None, is_announced=True))
+    def announced(self, server: str, uses: Callable[[Session], bool]) -> None:
+        """Report that a server has announced another list, which was read since; ``uses`` as in the change."""
+        self._notify(CatalogChange(server, self.catalog, self.catalog, None, uses))
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
         """Return the result of :meth:`listed`, and whether that is indexed; store nothing.

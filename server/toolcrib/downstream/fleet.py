@@ -13,7 +13,7 @@ from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.connection import Era, Greeting, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
-from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies, ignore_announced
+from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import DOWN, ServersNow, Spoken, State, Status
 from toolcrib.policy.sessions import Session
@@ -139,10 +139,7 @@ class Fleet:
         is_read = dependencies.offers.kinds or dependencies.offers.skills
         if is_read and not dependencies.isolation.one_client:
             elsewhere = OfferSink(changed=self._offers_changed)
-        if dependencies.isolation.one_client:
-            return replace(dependencies, ingest=ingest, offers=elsewhere)
-        # What a server announces to one caller is not for others.
-        return replace(dependencies, ingest=ingest, offers=elsewhere, announced=ignore_announced)
+        return replace(dependencies, ingest=ingest, offers=elsewhere)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""

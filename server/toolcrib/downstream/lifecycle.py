@@ -36,6 +36,7 @@ from toolcrib.downstream.states import Arriving, Failure, Spoken, State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
 from toolcrib.policy.requests import Request
+from toolcrib.policy.sessions import Session
 
 _FIRST_S = 0.5
 
@@ -64,7 +65,11 @@ class Backoff:
         self._failures = 0
 
 
-def ignore_announced(_server: str) -> None:
+UsesConnection = Callable[[Session], bool]
+"""Returns whether a session uses one connection to a server."""
+
+
+def _ignore_announced(_server: str, _uses: UsesConnection) -> None:
     """Ignore that a server has announced another list of tools."""
 
 
@@ -76,7 +81,8 @@ class DownstreamDependencies:
     of a connection of one caller with the index, and returns whether they agree. ``isolation`` decides who shares a
     connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns a random
     number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
-    ``announced`` gets the key of a server that has announced another list of tools, after that was read.
+    ``announced`` gets the key of a server that has announced another list of tools, after that was read, and which
+    sessions use the connection on which it did.
     """
 
     limits: LimitsSection
@@ -89,7 +95,7 @@ class DownstreamDependencies:
     suspended_calls: SuspendedCalls
     offers: OfferSink = field(default_factory=OfferSink)
     logins: Logins | None = None
-    announced: Callable[[str], None] = ignore_announced
+    announced: Callable[[str, UsesConnection], None] = _ignore_announced
 
 
 _DOWNLOAD_S = 3.0
@@ -348,6 +354,10 @@ class Downstream:
         """
         await self._list.read_again(await self.connection())
 
+    def _is_used_by(self, session: Session) -> bool:
+        isolation = self._dependencies.isolation
+        return isolation.one_client or isolation.scope(self.settings, self.era, session) == self.scope
+
     def _spoken(self, connection: Connection, tried: Sequence[Era]) -> Spoken:
         """Return what is spoken on a connection, and why; ``tried`` are the eras in the order in which they were."""
         if self.settings.options.protocol != "auto":
@@ -394,7 +404,7 @@ class Downstream:
             try:
                 if not connection.is_listed:  # else a call could not wait, and had the list read
                     await self._list.read_again(connection)
-                self._dependencies.announced(self.settings.key)
+                self._dependencies.announced(self.settings.key, self._is_used_by)
                 self._set(State.READY, spoken=self.status.spoken)
             except StartFailed as error:
                 self._set(State.READY, str(error), spoken=self.status.spoken)

@@ -37,7 +37,7 @@ from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era, Greeting, LiveTools, known_era
 from toolcrib.downstream.fleet import Fleet, StartPlan, open_fleet
 from toolcrib.downstream.isolation import Isolation
-from toolcrib.downstream.lifecycle import DownstreamDependencies
+from toolcrib.downstream.lifecycle import DownstreamDependencies, UsesConnection
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.states import DOWN, Offered, OfferedSkills, Status
@@ -435,8 +435,8 @@ class _ServerReports:
     async def _offered(self, server: ServerSettings, offered: Offered) -> None:
         await self._ingested(lambda offline: offline.offers.listed(self._entry(server), offered))
 
-    def _announced(self, server: str) -> None:
-        self.generation.offline.indexer.announced(server)
+    def _announced(self, server: str, uses: UsesConnection) -> None:
+        self.generation.offline.indexer.announced(server, uses)
 
     def _offers_announced(self, kinds: Collection[OfferKind]) -> None:
         self.generation.offline.offers.announced(kinds)

@@ -1,7 +1,7 @@
 """The lists of tools that sessions are shown, and the notifications that a client's list has changed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -175,8 +175,8 @@ class ListChanges:
 
     def on_catalog_change(self, change: CatalogChange) -> None:
         """Notify every session and subscriber whose list of tools has changed."""
-        if change.is_announced:
-            self._announce(ToolsListChanged())
+        if change.uses:
+            self._announce(ToolsListChanged(), change.uses)
         for session, say in self._everybody(ToolsListChanged()):
             # A change of what a caller may not see must not be noticeable, so nobody else is notified.
             if self._gate.differs(session, change.before, change.after):
@@ -186,7 +186,7 @@ class ListChanges:
         """Notify every session and subscriber whose list of resources, templates or prompts has changed."""
         for event, kinds in _LISTS:
             if change.announced.intersection(filter(self._offers.is_listed, kinds)):
-                self._announce(event)
+                self._announce(event, _anyone)
             for session, say in self._everybody(event):
                 if self._offers.differs(session, change, kinds):
                     self._tasks.start_soon(tell, say)
@@ -205,16 +205,21 @@ class ListChanges:
                 if scope in changed.own or (sees_all and scope in changed.of_servers):
                     self._tasks.start_soon(tell, say)
 
-    def _announce(self, event: _Event) -> None:
-        """Pass on to subscribers what a server has announced."""
+    def _announce(self, event: _Event, uses: Callable[[Session], bool]) -> None:
+        """Pass on what a server has announced to the subscribers that use the connection on which it did."""
         for stream in self.listening:
-            if self._gate.hides_nothing(stream.session):
+            if uses(stream.session) and self._gate.hides_nothing(stream.session):
                 stream.note(event)
 
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
         notification = _NOTIFICATIONS[type(event)]
         told = [(each.session, partial(each.notify, notification())) for each in self._sessions.open()]
         return [*told, *((stream.session, partial(stream.notify, event)) for stream in self.listening)]
+
+
+def _anyone(_session: Session) -> bool:
+    """Return that everybody uses it: prompts and resources are listed on the connection that is shared."""
+    return True
 
 
 def _set(**flags: bool) -> JsonObject:
