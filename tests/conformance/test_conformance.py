@@ -1,4 +1,4 @@
-"""The official conformance suites against whole servers, directly and through toolcrib.
+"""The official conformance suites against whole servers, directly and through toolcrib (R345).
 
 Each run comes out as it is recorded, and each check that passes directly passes through, but for those with a reason.
 ``benchmarks/conformance.py`` runs everything; here are the runs that differ most in what they exercise.

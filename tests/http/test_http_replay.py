@@ -176,7 +176,7 @@ async def test_nothing_is_kept_where_that_is_configured(tmp_path):
 
 
 async def test_a_stream_that_the_server_of_a_call_ends_is_ended_for_a_client_that_can_take_it_up(tmp_path):
-    """A server that has its client poll (SEP-1699) does so through toolcrib too; it is asked by one call only."""
+    """A server that has its client poll (SEP-1699) does so through toolcrib too, and gets one call (R347)."""
     ended = anyio.Event()
 
     async def polled(call: Request) -> Answer:

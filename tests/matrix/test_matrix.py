@@ -1,4 +1,4 @@
-"""What passes through toolcrib with default settings is what passes directly, by clients and servers of several makers.
+"""What passes through toolcrib with default settings is what passes directly, by several clients and servers (R346).
 
 ``benchmarks/matrix.py`` runs every cell; here is one client of each era by each transport, at each server.
 """
