@@ -165,7 +165,9 @@ def test_a_server_that_one_client_uses_and_another_does_not_is_told_as_it_is_wri
     assert json.loads(written.read_text())["mcpServers"]["a"]["disabled"] is True
 
 
-def test_what_a_server_lacks_here_and_what_is_no_variable_is_told(run: Run, home: Path, written: Path):
+def test_what_a_server_lacks_here_and_what_is_no_variable_is_told(
+    run: Run, home: Path, written: Path, monkeypatch: pytest.MonkeyPatch
+):
     (home / ".codex" / "config.toml").unlink()
     (home / ".claude.json").write_text(
         """{"mcpServers": {
@@ -180,6 +182,11 @@ def test_what_a_server_lacks_here_and_what_is_no_variable_is_told(run: Run, home
     assert "odd: there is no program nowhere-to-be-found (install it, or write its full path)\n" in out
     assert "var: it is left out for now: the variable UNSET is not set\n" in out
     assert "var: there is no program nowhere-either" in out
+    monkeypatch.setenv("UNSET", "canary-shell")
+    written.unlink()
+    _code, out, _err = run("init", "--yes", "--from", "claude-code")
+    note = "var: a client may leave it out, having less than this shell: the variable UNSET is not set\n"
+    assert (note in out, "left out for now" in out) == (True, False)
     assert "old: its address ends in /sse, so the older transport is used (type: sse)\n" in out
     assert json.loads(written.read_text())["mcpServers"]["old"]["type"] == "sse"
 

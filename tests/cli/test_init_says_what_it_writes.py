@@ -1,6 +1,7 @@
 """Every sentence that init and import print is true of the file that they have written, and none is missing (R331)."""
 
 import json
+import os
 import re
 import shutil
 import stat
@@ -124,6 +125,9 @@ ABOUT_A_SERVER: dict[str, Claim] = {
         it.before[key] == it.entry(key)
     ),
     r"it is left out for now: (.+)": lambda it, key, why: it.is_disabled(key) or it.settings.why_left_out(key) == why,
+    r"a client may leave it out, having less than this shell: (.+)": lambda it, key, why: (
+        load(it.target, {"HOME": it.environ["HOME"]}, it.cwd).why_left_out(key) == why and key in it.settings.servers
+    ),
     r"there is no program (.+) \(.+\)": lambda it, key, name: not shutil.which(name, path=it.environ["PATH"]),
     r"there is no folder (.+)": lambda it, key, name: not Path(name).is_dir(),
     r"contains arguments too \(.+\)": lambda it, key: " " in it.entry(key)["command"],
@@ -252,7 +256,7 @@ def _put(root: Path, files: Mapping[str, str]) -> dict[Path, bytes]:
 
 def _run_and_check(run: Run, root: Path, cwd: Path, *arguments: str) -> None:
     target = root / "home" / ".config" / "toolcrib" / "toolcrib.json"
-    environ = {"HOME": str(root / "home"), "PATH": "/usr/bin:/bin"}
+    environ = {name: os.environ[name] for name in ("HOME", "PATH", *({"FIGMA_TOKEN"} & set(os.environ)))}
     for _ in range(2):
         before = json.loads(target.read_text()).get("mcpServers", {}) if target.exists() else {}
         _code, planned, _err = run(*arguments, "--json")
@@ -274,6 +278,7 @@ HOW = pytest.mark.parametrize("how", [[], ["--env"], ["--direct"]], ids=["plain"
 def test_of_homes_as_people_have_them(
     home: Home, how: list[str], run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setenv("FIGMA_TOKEN", "canary-shell")
     before = _put(root, {f"home/{name}": text for name, text in home.files.items()})
     cwd = root / "home" / home.cwd
     monkeypatch.chdir(cwd)

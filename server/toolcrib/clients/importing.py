@@ -20,6 +20,7 @@ from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_origin
 from toolcrib.config.env_file import format_variables
 from toolcrib.config.findings import Findings
 from toolcrib.config.foreign import find_bridge
+from toolcrib.config.launching import passed_on
 from toolcrib.config.loading import env_references
 from toolcrib.config.paths import VARIABLES_FILE
 from toolcrib.config.private_values import (
@@ -129,16 +130,20 @@ class EntryCheck:
     def verdict(self, key: str, entry: JsonObject) -> Verdict:
         """Return what toolcrib would do with an entry under a key."""
         findings, server = self._read(key, entry, self._environ)
-        notes = [problem.reason for problem in findings.skipped if problem.is_mistake]
+        notes = [f"it is left out for now: {each.reason}" for each in findings.skipped if each.is_mistake]
         if server is None and not findings.problems:
             # A second time, as if all were set and in use: what this machine lacks has to be told all the same.
             every = dict.fromkeys(_names_referred_to([entry]), "0")
             _, server = self._read(key, {**entry, "disabled": False}, {**every, **self._environ})
+        elif server is not None:
+            # Served here, but a client has little of this shell's environment when it starts toolcrib.
+            skipped = self._read(key, entry, passed_on(self._environ))[0].skipped
+            notes += [f"a client may leave it out, having less than this shell: {each.reason}" for each in skipped]
         problems = inspect_server(server) if server is not None else ()
         return Verdict(
             unfit="; ".join(str(problem) for problem in findings.problems),
             notes=(
-                *(f"it is left out for now: {reason}" for reason in notes),
+                *notes,
                 *(f"{each.reason}{f' ({each.hint})' if each.hint else ''}" for each in problems),
             ),
         )
