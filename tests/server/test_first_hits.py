@@ -51,6 +51,8 @@ GIT = [
         ("add files to the staging area", {"git__git_add"}),
         ("start a new branch", {"git__git_create_branch"}),
         ("what time is it in Tokyo", {"time__get_current_time"}),
+        ("what is the time in New York now", {"time__get_current_time"}),
+        ("what is the time in New York", {"time__get_current_time"}),
         ("time in London", {"time__get_current_time"}),
         ("current time in New York", {"time__get_current_time"}),
         ("convert 9:00 to Tokyo time", {"time__convert_time"}),
