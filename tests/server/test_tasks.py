@@ -595,3 +595,57 @@ async def test_a_task_of_a_tool_that_only_runs_as_one_asks_a_client_of_2026_that
 
     assert result["content"] == text("Who?")["content"]
     assert len(lab.made) == 1
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_after_a_restart_of_toolcrib_a_task_is_said_to_be_lost(tmp_path: Path, mode: str):
+    lab = TaskServer(eras=("legacy",))
+
+    async with world(tmp_path, {"lab": lab}, listing="auto") as w, connected(w, mode) as tasks:
+        task = await tasks.start("lab__research", {})
+    async with world(tmp_path, {"lab": lab}, listing="auto") as w, connected(w, mode) as tasks:
+        another = await tasks.start("lab__research", {})
+        with pytest.raises(MCPError) as error:
+            await tasks.get(task)
+        state = await tasks.get(another)
+
+    assert "toolcrib was restarted since, with which tasks are lost" in error.value.error.message
+    assert state["status"] == "working"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_server_of_both_eras_makes_tasks_for_clients_of_either(tmp_path: Path, mode: str):
+    async def ask(_context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"name": params.message})
+
+    lab = TaskServer(script=found)
+
+    async with world(tmp_path, {"lab": lab}, listing="auto") as w:
+        async with connected(w, mode, elicitation_callback=ask) as tasks:
+            followed = await tasks.result(await tasks.start("lab__research", {"topic": "owls"}))
+        async with w.client(mode, elicitation_callback=ask) as client:
+            waited = await client.call("lab__research", {"topic": "owls"})
+
+    assert followed["content"] == waited["content"] == text("report on owls")["content"]
+
+
+async def test_a_task_goes_on_over_a_reload(tmp_path: Path):
+    lab = TaskServer(eras=("legacy",))
+
+    async def ending(task: FakeTask) -> JsonObject:
+        while not task.message:
+            await task.changed.wait()
+        return text("ended")
+
+    lab.script = ending
+
+    async with world(tmp_path, {"lab": lab}) as w, connected(w, "legacy") as tasks:
+        task = await tasks.start("lab__research", {})
+        await w.reload({"policy": {"deny": ["other.*"]}})
+        state = await tasks.get(task)
+        lab.made[0].say("after the reload")
+        result = await tasks.result(task)
+
+    assert state["status"] == "working"
+    assert result["content"] == text("ended")["content"]
+    assert lab.cancelled == []

@@ -195,8 +195,8 @@ class Gateway:
             )
         return self._caller_tasks
 
-    def _count_tasks(self, session: Session, tools: ToolUseCases) -> TaskCounts:
-        kept = self._caller_tasks.of(session, tools.permits) if self._caller_tasks else []
+    def _count_tasks(self, session: Session) -> TaskCounts:
+        kept = self._caller_tasks.of(session) if self._caller_tasks else []
         running = sum(not task.ended.is_set() for task in kept)
         return TaskCounts(running, len(kept) - running)
 
@@ -327,7 +327,7 @@ class Gateway:
                     fleet=fleet,
                     now=runtime.wall_clock,
                     loaded=lambda: self._loaded,
-                    tasks=lambda session: self._count_tasks(session, tools),
+                    tasks=self._count_tasks,
                 ),
                 start_plan=start_plan,
                 eras=eras,

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from toolcrib.downstream.tasks import ServerTask, TaskState
 
 _POLL_MS = 1000
-_UNKNOWN = (
-    "There is no such task: it is not one of this session, it has expired, or toolcrib was restarted since, with which "
-    "tasks are lost. What its tool did is not known here: check before you call it again."
-)
 _CANCELLED = "The task was cancelled. It may have done part of its work."
 
 Owner = tuple[Caller, str]
@@ -278,25 +274,16 @@ class CallerTasks:
         if task.request.lasting:
             self._tasks.start_soon(task.request.tell, "notifications/tasks/status", task.told(modern=False))
 
-    def find(self, session: Session, handle: object, permits: Callable[[Session, str], bool]) -> CallerTask:
-        """Return a task of a session. ``permits`` says whether its tool may still be called, by its public name.
-
-        Raises:
-            BadRequest: there is none: of another session, expired, of a tool that is denied by now, or never there.
-
-        """
+    def find(self, session: Session, handle: object) -> CallerTask | None:
+        """Return a task of a session; None if there is none: of another session, expired, or never there."""
         self._forget_expired()
         task = self._kept.get(handle) if isinstance(handle, str) else None
-        # One answer for all of these, so that nobody learns which handles exist.
-        if task is None or task.owner != owner_of(session) or not permits(session, task.tool):
-            raise BadRequest(_UNKNOWN)
-        return task
+        return task if task is not None and task.owner == owner_of(session) else None
 
-    def of(self, session: Session, permits: Callable[[Session, str], bool]) -> list[CallerTask]:
-        """Return the tasks of a session whose tools may still be called, the oldest first."""
+    def of(self, session: Session) -> list[CallerTask]:
+        """Return the tasks of a session, the oldest first."""
         self._forget_expired()
-        owner = owner_of(session)
-        return [task for task in self._kept.values() if task.owner == owner and permits(session, task.tool)]
+        return [task for task in self._kept.values() if task.owner == owner_of(session)]
 
     def end_session(self, session: Session) -> None:
         """Cancel and forget the tasks of a session, which nobody can ask for any more."""

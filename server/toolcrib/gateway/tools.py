@@ -71,7 +71,7 @@ from toolcrib.search.documents import Found
 
 if TYPE_CHECKING:
     from toolcrib.catalog.instructions import Introduction
-    from toolcrib.gateway.tasks import CallerTasks  # few calls become tasks
+    from toolcrib.gateway.tasks import CallerTask, CallerTasks  # few calls become tasks
 
 _REDEFINED_MAX = 100
 """Maximum number of reported changes per list: a server may change thousands, repeatedly."""
@@ -395,6 +395,10 @@ def _can_be_asked(request: Request) -> bool:
 
 _NOT_UP = (State.STARTING, *DOWN)
 """States of a server that matter to a caller; sleeping is normal."""
+_UNKNOWN_TASK = (
+    "There is no such task: it is not one of this session, it has expired, or toolcrib was restarted since, with which "
+    "tasks are lost. What its tool did is not known here: check before you call it again."
+)
 _DECISIONS_MAX = 3
 _FORWARDED = ("_meta", "inputResponses", "requestState")
 """The members of a call that its server gets, besides name and arguments."""
@@ -739,8 +743,29 @@ class ToolUseCases:
             return result
         return tasks.completed(request, tool.public_name if tool else "", result, self._limits)
 
-    def permits(self, session: Session, name: str) -> bool:
+    async def task(self, session: Session, handle: object) -> "CallerTask":
+        """Return a task of a session by its handle.
+
+        Raises:
+            BadRequest: there is none: of another session, expired, of a tool that is denied by now, or never there.
+
+        """
+        task = (await self.caller_tasks()).find(session, handle)
+        # One answer for all of these, so that nobody learns which handles exist.
+        if task is None or not await self._still_permits(session, task.tool):
+            raise BadRequest(_UNKNOWN_TASK)
+        return task
+
+    async def tasks(self, session: Session) -> "list[CallerTask]":
+        """Return the tasks of a session whose tools may still be called, the oldest first."""
+        kept = (await self.caller_tasks()).of(session)
+        return [task for task in kept if await self._still_permits(session, task.tool)]
+
+    async def _still_permits(self, session: Session, name: str) -> bool:
         """Return whether the session's caller may call the tool with this public name; empty: it was one of ours."""
+        if name and self._find(session, name, forgiving=False) is None:
+            # After a reload its server may have to be listed again.
+            await self._servers_of(session, name, forgiving=False)
         return not name or self._find(session, name, forgiving=False) is not None
 
     async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:

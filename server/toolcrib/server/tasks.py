@@ -80,8 +80,8 @@ class TaskMethods:
     async def _list(self, request: Request) -> JsonObject:
         if request.params.get("cursor") is not None:
             raise BadRequest("'cursor' is not one that was given here: all tasks stand on the first page.")
-        tasks = await self._tool_use_cases.caller_tasks()
-        return {"tasks": [each.told(modern=False) for each in tasks.of(request.session, self._tool_use_cases.permits)]}
+        tasks = await self._tool_use_cases.tasks(request.session)
+        return {"tasks": [each.told(modern=False) for each in tasks]}
 
     async def _cancel(self, request: Request) -> JsonObject:
         task = await self._find(request)
@@ -98,8 +98,7 @@ class TaskMethods:
         return {}
 
     async def _find(self, request: Request) -> "CallerTask":
-        tasks = await self._tool_use_cases.caller_tasks()
-        return tasks.find(request.session, request.params["taskId"], self._tool_use_cases.permits)
+        return await self._tool_use_cases.task(request.session, request.params["taskId"])
 
 
 def _validate(method: str, version: str, params: Mapping[str, Any] | None) -> None:
