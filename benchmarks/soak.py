@@ -5,11 +5,12 @@ Every five seconds the config is another and toolcrib takes it over; every seven
 an error comes before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds
 (memory, descriptors but for the pipes of servers that are running then, threads) is compared once all clients have
 left, with what it held after a first round of the same had come and left: four minutes, in which pools and buffers
-fill. ``--svg FILE`` draws memory and the 99th percentile over time.
+fill. ``--svg FILE`` draws memory and the 99th percentile over time, with axes and marks.
 """
 
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -17,10 +18,11 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import anyio
 from mcp import Client, MCPError
@@ -97,6 +99,14 @@ class Sample:
     p99_ms: float
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Something that was done, and when, in seconds since the begin."""
+
+    at_s: float
+    kind: Literal["reload", "kill"]
+
+
 @dataclass
 class Soak:
     """What came of it. Latencies are milliseconds of calls to healthy servers."""
@@ -110,6 +120,12 @@ class Soak:
     latencies: list[float] = field(default_factory=list)
     recent: list[float] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    began: float = 0.0
+
+    def mark(self, kind: Literal["reload", "kill"]) -> None:
+        """Note that something was done to toolcrib or a server just now."""
+        self.marks.append(Mark(time.monotonic() - self.began, kind))
 
 
 async def client(crowded: "Crowded", soak: Soak, chance: random.Random, leaving: anyio.Event) -> None:
@@ -156,6 +172,7 @@ async def reload(config: Path, pid: int, soak: Soak) -> None:
         change(config, number)
         os.kill(pid, signal.SIGHUP)
         soak.reloads += 1
+        soak.mark("reload")
 
 
 def change(config: Path, number: int) -> None:
@@ -175,6 +192,8 @@ async def kill(servers: Sequence[FakeServer], soak: Soak, chance: random.Random)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         soak.kills += bool(alive)
+        if alive:
+            soak.mark("kill")
 
 
 def _is_of(server: FakeServer, pid: int) -> bool:
@@ -187,12 +206,12 @@ def _is_of(server: FakeServer, pid: int) -> bool:
 
 async def sample(pid: int, soak: Soak) -> None:
     """Note what is held and how long calls take, every few seconds."""
-    began = time.monotonic()
+    soak.began = time.monotonic()
     while True:
         await anyio.sleep(SAMPLE_EVERY_S)
         recent, soak.recent = soak.recent, []
         p99 = percentile(recent, 0.99) if recent else 0.0
-        soak.samples.append(Sample(time.monotonic() - began, Held.by(pid).rss_mb, p99))
+        soak.samples.append(Sample(time.monotonic() - soak.began, Held.by(pid).rss_mb, p99))
 
 
 async def measure(given: Namespace, folder: Path) -> None:
@@ -215,7 +234,7 @@ async def measure(given: Namespace, folder: Path) -> None:
         say(f"{given.clients} clients for {given.minutes:g} minutes ...")
         after = await crowded.held_after(soak, given.minutes * 60)
     if given.svg:
-        given.svg.write_text(drawn(soak.samples), encoding="utf-8")
+        given.svg.write_text(drawn(soak.samples, soak.marks), encoding="utf-8")
     show(findings(soak, before, after), notes(soak, given), as_json=given.json)
 
 
@@ -275,39 +294,81 @@ def notes(soak: Soak, given: Namespace) -> str:
 # -- the picture ---------------------------------------------------------------------------------
 
 
-def drawn(samples: Sequence[Sample]) -> str:
-    """Return memory and the 99th percentile over time as an SVG."""
-    lines = "\n".join(
-        _line([(each.at_s, value(each)) for each in samples], color, label, place)
-        for place, (label, color, value) in enumerate(
-            (
-                ("RSS, MB", "#0969da", lambda each: each.rss_mb),
-                ("p99 of a healthy call, ms", "#bc4c00", lambda each: each.p99_ms),
-            )
-        )
-    )
-    lasted = f"{(samples[-1].at_s if samples else 0) / 60:.0f} min"
+_AXIS, _TEXT = "#8c959f", "#57606a"
+_SERIES: tuple[tuple[str, str, Callable[[Sample], float]], ...] = (
+    ("memory (RSS), MB", "#0969da", lambda each: each.rss_mb),
+    ("p99 of healthy calls, ms", "#bc4c00", lambda each: each.p99_ms),
+)
+_MARKS = {"reload": "#8250df", "kill": "#cf222e"}
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_TICKS = 5
+"""About so many values stand at an axis."""
+
+
+def drawn(samples: Sequence[Sample], marks: Sequence[Mark] = ()) -> str:
+    """Return memory (axis on the left) and the 99th percentile (right) over time as an SVG, with marks of events."""
+    lasted_s = max((each.at_s for each in samples), default=60.0)
+    parts = [_time_axis(lasted_s), _marks(marks, lasted_s)]
+    for place, (label, color, value) in enumerate(_SERIES):
+        step = _step(max((value(each) for each in samples), default=1.0))
+        top = step * math.ceil(max((value(each) for each in samples), default=1.0) / step) or 1
+        path = " ".join(f"{_x(each.at_s, lasted_s):.1f},{_y(value(each), top):.1f}" for each in samples)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        parts += [_value(number, top, color, on_the_right=bool(place)) for number in range(0, top + 1, step)]
+        parts.append(f'<text x="{MARGIN + place * 180}" y="20" fill="{color}">{label}</text>')
+    body = "\n".join(parts)
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">
-<title>Memory and the 99th percentile of calls over time</title>
+<title>Memory and the 99th percentile of calls over time, with reloads and kills</title>
 <style>text {{ font: 12px ui-sans-serif, sans-serif; }}</style>
 <rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>
-<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="#8c959f"/>
-<text x="{WIDTH - MARGIN}" y="{HEIGHT - 14}" text-anchor="end">{lasted}</text>
-{lines}
+{body}
 </svg>
 """
 
 
-def _line(points: Sequence[tuple[float, float]], color: str, label: str, place: int) -> str:
-    """Return one line, in a scale of its own, with its greatest value beside its label."""
-    most_x = max((x for x, _ in points), default=1.0)
-    most_y = max((y for _, y in points), default=1.0) or 1.0
-    inner_w, inner_h = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
-    path = " ".join(
-        f"{MARGIN + x / most_x * inner_w:.1f},{HEIGHT - MARGIN - y / most_y * inner_h:.1f}" for x, y in points
-    )
-    text = f'<text x="{MARGIN + place * 260}" y="24" fill="{color}">{label} (top: {most_y:.0f})</text>'
-    return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>\n{text}'
+def _x(at_s: float, lasted_s: float) -> float:
+    return MARGIN + at_s / lasted_s * (WIDTH - 2 * MARGIN)
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - MARGIN - value / top * (HEIGHT - 2 * MARGIN)
+
+
+def _step(most: float) -> int:
+    """Return a round distance of the values at an axis that ends at ``most``."""
+    return next((step for step in _STEPS if most / step <= _TICKS), _STEPS[-1])
+
+
+def _time_axis(lasted_s: float) -> str:
+    bottom, minutes = HEIGHT - MARGIN, lasted_s / 60
+    step = _step(minutes)
+    lines = [f'<line x1="{MARGIN}" y1="{bottom}" x2="{WIDTH - MARGIN}" y2="{bottom}" stroke="{_AXIS}"/>']
+    for number in range(0, math.floor(minutes) + 1, step):
+        x = _x(number * 60, lasted_s)
+        unit = " min" if number else ""
+        lines.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}" stroke="{_AXIS}"/>')
+        lines.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" fill="{_TEXT}">{number}{unit}</text>')
+    return "\n".join(lines)
+
+
+def _value(number: int, top: int, color: str, *, on_the_right: bool) -> str:
+    x, anchor = (WIDTH - MARGIN + 6, "start") if on_the_right else (MARGIN - 6, "end")
+    return f'<text x="{x}" y="{_y(number, top) + 4:.1f}" text-anchor="{anchor}" fill="{color}">{number}</text>'
+
+
+def _marks(marks: Sequence[Mark], lasted_s: float) -> str:
+    """Return a tick above the axis of time for each event, and what the ticks mean."""
+    bottom, lines = HEIGHT - MARGIN, list[str]()
+    for place, (kind, color) in enumerate(_MARKS.items()):
+        mine = [each for each in marks if each.kind == kind]
+        low = bottom - 8 * place
+        for each in mine:
+            x = f"{_x(each.at_s, lasted_s):.1f}"
+            lines.append(f'<line x1="{x}" y1="{low}" x2="{x}" y2="{low - 6}" stroke="{color}"/>')
+        text = f"{kind}s: {len(mine)}"
+        x = WIDTH - MARGIN - 80 * (len(_MARKS) - 1 - place)
+        lines.append(f'<text x="{x}" y="20" text-anchor="end" fill="{color}">{text}</text>')
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import ast
 import re
 from functools import cache
 from itertools import pairwise
+from xml.etree import ElementTree as ET
 
 import pytest
 from check_docs import ROOT
@@ -52,3 +53,11 @@ def test_a_figure_of_the_comparison_is_one_of_the_benchmarks(ours: str, others: 
     assert any(all(figure in row for figure in figures) for row in near), f"not in benchmarks/README.md: {figures}"
     assert (ROOT / command.split()[1]).is_file()
     assert command.partition(" --")[0] in page
+
+
+def test_the_picture_of_the_soak_has_axes_units_and_marks():
+    picture = ET.fromstring((ROOT / "docs" / "soak.svg").read_text(encoding="utf-8"))
+    texts = ["".join(each.itertext()) for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"memory (RSS), MB", "p99 of healthy calls, ms", "10 min", "30 min"} <= {*texts}
+    assert len([text for text in texts if text.isdigit()]) >= 8, "values at both axes"
+    assert [text.partition(":")[0] for text in texts if text.startswith(("reloads", "kills"))] == ["reloads", "kills"]
