@@ -47,7 +47,7 @@ async def test_a_model_is_told_how_to_find_tools_and_skills_and_which_skills_the
         text = await told(w, era)
     tags = [f"<{end}{block}_{kind}>" for block, kind in BLOCKS for end in ("", "/")]
     assert sorted(tags, key=text.index) == tags
-    assert '- pdf-forms — "PDF forms": Fills in PDF forms.\n</skill_directory>' in text
+    assert "- pdf-forms: Fills in PDF forms.\n</skill_directory>" in text
     assert all(name in text for name in ("tool_search", "tool_call", "skill_search", "skill_get"))
 
 

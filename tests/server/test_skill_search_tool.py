@@ -65,7 +65,7 @@ async def test_the_skill_tools_say_that_they_only_read_and_are_never_deferred(tm
         assert entry["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
         assert entry["_meta"] == {"anthropic/alwaysLoad": True}
         assert all(each["description"] for each in entry["inputSchema"]["properties"].values())
-    assert [entry["description"].count("- args:") for entry in own] == [3, 1, 1]
+    assert [entry["description"].count("- args:") for entry in own] == [2, 1, 1]
 
 
 async def test_what_a_model_reads_of_the_six_tools_is_small_however_many_servers_there_are(tmp_path):

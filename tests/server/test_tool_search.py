@@ -84,7 +84,7 @@ async def test_the_built_in_tools_say_what_they_do_to_the_world_and_are_never_de
     assert call["annotations"] == {"destructiveHint": True, "openWorldHint": True}
     assert call_read["annotations"]["readOnlyHint"] is True
     assert all(entry["_meta"] == {"anthropic/alwaysLoad": True} for entry in (search, call, call_read))
-    assert [entry["description"].count("- args:") for entry in (search, call, call_read)] == [3, 1, 0]
+    assert [entry["description"].count("- args:") for entry in (search, call, call_read)] == [2, 1, 0]
     assert "<tool_discovery>" in instructions
     assert len(instructions.encode()) < 1000
 

@@ -93,7 +93,7 @@ def test_triggers_are_shortened_before_a_skill_is_left_out():
     entries = [replace(FORM, name=f"skill-{number:02}", trigger="words " * 30) for number in range(12)]
     text, count = skill_directory(entries, SECTION)
     assert count == 12
-    assert len(text.encode()) <= 1200
+    assert len(text.encode()) <= 1000
     assert text.count("…") == 12
     assert text.count('"Fill a form"') == 12
 

@@ -160,7 +160,10 @@ class CatalogView:
     def _fields(self, fingerprint: Version, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the words of a tool; requests that were written for it are more ways of asking."""
         fields, own = self._index.reading.fields(texts), self.own.get(fingerprint)
-        return (*fields[:-1], f"{fields[-1]} {own.words}") if own else fields
+        if not own:
+            return fields
+        *others, ways, examples = fields
+        return (*others, f"{ways} {own.words}", examples)
 
     @property
     def hides_nothing(self) -> bool:

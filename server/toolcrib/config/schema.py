@@ -299,7 +299,7 @@ class SkillsDirectoryConfig(Section):
     """Include it in the instructions."""
     max_entries: Count = 30
     """Maximum number of skills in it."""
-    max_bytes: Count = 1200
+    max_bytes: Count = 1000
     """Maximum size in bytes."""
     include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = ("name", "title", "trigger")
     """The fields shown of each skill."""

@@ -28,8 +28,7 @@ TOOL_GUIDANCE = """\
 <tool_discovery>
 When a task needs a tool that you do not see, search before you give up:
 1. toolcrib's tool_search with one capability per query, e.g. "create issue".
-2. Call what you found at once with toolcrib's {doors}: its name, and arguments that fit its signature \
-(detail "schema" shows more).
+2. Call what you found with toolcrib's {doors}: its name, and arguments that fit its signature.
 If nothing fits, say so; do not guess names.
 </tool_discovery>"""
 """How to find tools (R27, R126)."""

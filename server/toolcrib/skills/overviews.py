@@ -12,7 +12,7 @@ from typing import Literal
 from toolcrib.base.errors import BadRequest, Problem
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import Skill, TaskType
-from toolcrib.base.text import one_line, truncate
+from toolcrib.base.text import one_line, spelling_key, truncate
 from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.events.kinds import SkillDirectoryRendered
@@ -77,7 +77,7 @@ def skill_directory(entries: Sequence[DirectoryEntry], section: SkillsDirectoryC
         replace(
             each,
             name=one_line(each.clean(each.name)),
-            title=one_line(each.clean(each.title)),
+            title=one_line(each.clean("" if _says_no_more(each.title, each.name) else each.title)),
             trigger=one_line(each.clean(each.trigger)),
         )
         for each in _selected(named, section)[: section.max_entries]
@@ -106,6 +106,11 @@ def skill_directory(entries: Sequence[DirectoryEntry], section: SkillsDirectoryC
         return found[0], every
     found = _longest(lambda some: rendered(some, 0, 0, narrow), every, section.max_bytes)
     return found if found and found[1] else ("", 0)
+
+
+def _says_no_more(title: str, name: str) -> bool:
+    """Return whether a title is the words of the name, which stands before it."""
+    return spelling_key(title) == spelling_key(name)
 
 
 def _selected(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig) -> list[DirectoryEntry]:
@@ -261,7 +266,7 @@ class Overviews:
         # read its skills: these are named only, and their descriptions are returned as data, by skill_search.
         visible, cleaner = self._use_cases.visible(session)
         uses = self._catalog.uses()
-        spelled = ((skill, visible.spelling(skill)) for skill in visible.skills)
+        spelled = ((skill, visible.brief(skill)) for skill in visible.skills)
         entries = [
             DirectoryEntry(
                 name=spelling,

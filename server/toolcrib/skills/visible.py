@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolcrib.base.model import Skill
+from toolcrib.base.model import Skill, SkillOrigin
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import spelling_key
 from toolcrib.search.postings import is_one_edit
@@ -183,6 +183,12 @@ class VisibleSkills:
             if self.named(spelling) == (skill,):
                 return spelling
         return skill.id
+
+    def brief(self, skill: Skill) -> str:
+        """Return the shortest spelling by which this skill is found: of a pack's, mostly its folder."""
+        folder, spelling = skill.folder.rpartition("/")[2], self.spelling(skill)
+        is_shorter = skill.origin is SkillOrigin.PACK and len(folder) < len(spelling)
+        return folder if is_shorter and self.named(folder) == (skill,) else spelling
 
     def name_for(self, skill: Skill, clean: Clean) -> str:
         """Return the shortest unambiguous spelling of this skill that may be shown; if none may, its id."""

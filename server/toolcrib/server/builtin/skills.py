@@ -144,7 +144,6 @@ def _definition(limit: int, limit_max: int) -> JsonObject:
             "Search skills: tested instructions for tasks.\n"
             "Examples:\n"
             '- args: {"query":"fill a form"}\n'
-            '- args: {"query":"git.*","search_type":"regex"}\n'
             '- args: {"query":"log in","task_type":"browser"}'
         ),
         "inputSchema": object_of(

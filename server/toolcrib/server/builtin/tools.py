@@ -187,8 +187,7 @@ def _definition(limit_max: int, doors: str) -> JsonObject:
             "Order and confidence decide, not scores.\n"
             "Examples:\n"
             '- args: {"query":"create issue"}\n'
-            '- args: {"query":"list_.*file","search_type":"regex"}\n'
-            '- args: {"query":"github__create_issue","search_type":"exact"}'
+            '- args: {"query":"list_.*file","search_type":"regex"}'
         ),
         "inputSchema": {
             "type": "object",
