@@ -101,6 +101,22 @@ async def test_a_file_that_is_watched_is_read_again_when_it_changes(tmp_path):
     assert not [*fake.survivors(), *other.survivors()]
 
 
+async def test_the_file_of_variables_is_watched_with_the_config(tmp_path):
+    fake = FakeServer(tmp_path, tools=["env"])
+    variables = tmp_path / "toolcrib.env"
+    async with served(tmp_path, fake, options=["--watch"], env_file="toolcrib.env") as crib:
+        await crib.initialize()
+        await crib.tool("tool_search", query="env")
+        rewrite(tmp_path, lambda document: document["mcpServers"].update(fake=fake.entry(env={"T": "${T_NEW}"})))
+        await until_said(crib, "the config is reloaded, 0 servers are in it")
+        assert f"write T_NEW=… into {variables}" in crib.said
+        variables.write_text("T_NEW=from-the-file\n")
+        await until_said(crib, "the config is reloaded, 1 servers are in it")
+        answer = await crib.tool("tool_call", name="fake__env")
+        assert json.loads(answer["content"][0]["text"])["T"] == "from-the-file"
+    assert not fake.survivors()
+
+
 async def test_over_http_a_token_that_is_taken_out_is_refused_from_then_on(tmp_path):
     fake = FakeServer(tmp_path, tools=["echo"])
     tokens = [{"token": "t" * 32, "subject": "ann"}, {"token": "u" * 32, "subject": "bob"}]
