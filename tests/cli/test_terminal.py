@@ -123,11 +123,11 @@ def test_colour_is_only_where_it_is_wanted(command: list[str], look: Look, run: 
 
 
 def test_names_headings_and_what_is_wrong_stand_out(look: Look, run: Run, config: str):
-    assert "\x1b[1;31mwrong  \x1b[0m  desk: " in look("status", columns=80)[0]
+    assert "\x1b[1;31mwrong  \x1b[0m  desk:" in look("status", columns=80)[0]
     assert "\x1b[1mservers\x1b[0m  2, with 2 tools" in look("status", columns=80)[0]
     assert "\x1b[1mTOOL" in look("tools", "list", columns=120)[0]
     assert "  zoo__echo\x1b[0m(text: string, times?: integer)" in look("search", "say it again", columns=120)[0]
-    assert "\x1b[1;31mError:\x1b[0m " in look("get", "nosuch", columns=80)[1]
+    assert "\x1b[1;31mError:\x1b[0m" in look("get", "nosuch", columns=80)[1]
     assert "\x1b[1;36m" in run("tools", "list", "--color", "always", "--config", config)[1], "as for a pager"
 
 
