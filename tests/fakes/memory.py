@@ -257,14 +257,14 @@ class _Talk:
     async def announce(self, kind: str = "tools") -> None:
         if self._legacy:
             await self._notify(f"{kind}/list_changed", {})
-        for key, wanted in self._listeners.items():
+        for key, wanted in list(self._listeners.items()):
             if wanted.get(f"{kind}ListChanged"):
                 await self._notify(f"{kind}/list_changed", {"_meta": {f"{_META}subscriptionId": key}})
 
     async def update(self, uri: str) -> None:
         if self._legacy and any(uri.startswith(each) for each in self._server.subscribed):
             await self._notify("resources/updated", {"uri": uri})
-        for key, wanted in self._listeners.items():
+        for key, wanted in list(self._listeners.items()):
             if any(uri.startswith(each) for each in wanted.get("resourceSubscriptions", ())):
                 await self._notify("resources/updated", {"uri": uri, "_meta": {f"{_META}subscriptionId": key}})
 

@@ -269,6 +269,16 @@ THREATS = {
         1000,
         "tries",
     ),
+    "questions": Threat(
+        "T4",
+        "Servers that ask, while clients of both eras come, give up and go, servers end and change their era, and the "
+        "config is loaded again",
+        "0 questions to another client, 0 without an answer or an end",
+        _hostile("questions"),
+        20,
+        2000,
+        "runs",
+    ),
     "renewals": Threat(
         "T26",
         "Processes killed while they refresh a login",
