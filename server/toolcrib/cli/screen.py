@@ -1,7 +1,7 @@
 """What a terminal needs that a pipe does not: lines that end at words, colour, and tables of its width.
 
 Colour follows the conventions that other programs follow too: ``NO_COLOR`` and ``FORCE_COLOR``, else whether the stream
-is a terminal. What goes to a pipe or a file is one line a thing, as wide as it is, for other programs to read.
+is a terminal. What goes to a pipe or a file is one line a thing, as wide as it is, for other programs to read (ADR 80).
 """
 
 import os
