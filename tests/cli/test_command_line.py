@@ -72,7 +72,9 @@ def test_every_command_explains_itself(command: list[str], run: Run):
 def test_serve_explains_itself(run: Run, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="0"):
         run("serve", "-h")
-    assert "--transport" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--transport" in out
+    assert "Example: toolcrib serve --config mcp.json" in out
 
 
 def test_help_waits_for_nothing_that_is_slow_to_import():

@@ -74,6 +74,7 @@ FILES = {
         (["skills", "disable", "nosuch"], 1, ["Not found: nosuch", "`toolcrib skills list"]),
         (["allow", "nosuch"], 1, ["no tool or skill nosuch", "`toolcrib search`"]),
         (["connect", "nosuch"], 1, ["no client 'nosuch'", "claude-code"]),
+        (["secret", "remove", "x"], 1, ["no secret 'x'", "`toolcrib secret set NAME`"]),
         (["login", "zoo"], 1, ["zoo does not use a login"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
@@ -83,7 +84,7 @@ def test_the_answer_names_what_is_wrong_and_what_mends_it(
 ):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    without = "--config" in command or command[0] in {"connect", "serv"}
+    without = "--config" in command or command[0] in {"connect", "serv", "secret"}
     ends = len(command) if "--" not in command else command.index("--")
     found, out, err = run(*command[:ends], *([] if without else ["--config", config]), *command[ends:])
     assert (found, out) == (code, "")

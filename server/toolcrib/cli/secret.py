@@ -47,7 +47,10 @@ def remove(name: NameArgument, as_json: JsonOption = False) -> None:
 
     store = _store()
     if not store.remove(name):
-        raise BadRequest(f"There is no secret {name!r}: {did_you_mean(name, [each.name for each in store.names()])}")
+        known = did_you_mean(name, [each.name for each in store.names()])
+        raise BadRequest(
+            f"There is no secret {name!r}: {known or 'none is stored, `toolcrib secret set NAME` stores one'}"
+        )
     print_answer({"removed": name}, f"{name} is deleted.", as_json=as_json)
 
 

@@ -185,6 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="toolcrib serve",
         description="Serve all configured MCP servers as one, over stdio or streamable HTTP.",
+        epilog="Example: toolcrib serve --config mcp.json",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="config file (default: see 'toolcrib config path')")
     parser.add_argument("--transport", choices=("stdio", "http"), default="stdio")
