@@ -299,12 +299,8 @@ class QuestionMachine(WorldMachine):
             return not any(self.has_to_end(person, made) for person in self.people for made in person.calls)
 
         await until(is_over)
-        given_up = any(made.is_given_up for person in self.people for made in person.calls)
         ending = {key for each in self.people for made in each.calls if self.is_awaited(each) for key in made.keys}
         await until(lambda: not self.asking.open & ending)
-        if not given_up:
-            waiting = self.world.gateway.fleet._dependencies.suspended_calls
-            await until(lambda: not len(waiting))
         for person in self.people:
             for made in person.calls:
                 self.check(person, made)
