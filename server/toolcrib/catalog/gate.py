@@ -234,12 +234,15 @@ class Gate:
 
         The rest came by a reload or a changed list, and is found by search until the next start.
         """
-        known = sum(self._prices.get(tool.fingerprint, 0) for tool in tools if tool.public_name in names)
-        left = max(0, self._whole_list_max - known)
+        kept = [self._prices.get(tool.fingerprint) for tool in tools if tool.public_name in names]
+        left = self._whole_list_max - sum(price for price in kept if price is not None)
         listed: list[Tool] = []
         for tool in tools:
-            price = 0 if tool.public_name in names else self._prices.get(tool.fingerprint, left + 1)
-            if price <= left:
+            price = self._prices.get(tool.fingerprint)
+            if tool.public_name in names:
+                listed.append(tool)
+            # What is not priced yet is not listed yet: its price is being read.
+            elif price is not None and price <= left:
                 left -= price
                 listed.append(tool)
         return listed

@@ -202,7 +202,6 @@ class BecameTask(dict[str, Any]):
     """Stands in the place of the result of a call that has become a task: that result is still to be waited for."""
 
     def __init__(self, task: "ServerTask") -> None:
-        super().__init__()
         self.task = task
 
 

@@ -3,7 +3,7 @@
 import codecs
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -299,7 +299,13 @@ class ResultPages:
         return lambda kept: kept.owner[0].principal == principal
 
     def _forget_oldest(self, concerns: Callable[[_Kept], bool]) -> None:
-        del self._kept[next(handle for handle, kept in self._kept.items() if concerns(kept))]
+        """Make room: wholes first, whose pages can still be read."""
+        concerned = [handle for handle, kept in self._kept.items() if concerns(kept)]
+        for handle in concerned:
+            if self._kept[handle].whole:
+                self._kept[handle] = replace(self._kept[handle], whole=b"")
+                return
+        del self._kept[concerned[0]]
 
     def _forget_expired(self) -> None:
         for handle in [handle for handle, kept in self._kept.items() if kept.expires <= self._now()]:
