@@ -302,9 +302,8 @@ class Gateway:
                 open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows, before=before
             )
             offline = await stack.enter_async_context(_opened(opening))
-            tools = ToolUseCases(
-                offline, fleet, LongResults(settings, self._pages, runtime.clock), deadline, self.caller_tasks
-            )
+            long_results = LongResults(settings, offline.index, self._pages, runtime.clock)
+            tools = ToolUseCases(offline, fleet, long_results, deadline, self.caller_tasks)
             await stack.enter_async_context(_following(offline, fleet))
             skills = None
             if section.skills.enabled if self._skills is None else self._skills:

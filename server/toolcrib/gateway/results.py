@@ -13,8 +13,9 @@ import anyio.to_thread
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_list, as_object, compact, weight
-from toolcrib.base.model import READ_MORE, Caller, JsonObject
+from toolcrib.base.model import BUILTIN_NAMES, READ_MORE, Caller, JsonObject, Tool
 from toolcrib.base.text import characters_of
+from toolcrib.catalog.index import ToolIndex
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
 from toolcrib.policy.client_profiles import NO_CLIENT
@@ -328,33 +329,34 @@ class _Bound:
 class LongResults:
     """Splits results by what a model can bear, and stores the rest in ``kept``. ``clock`` is monotonic, in seconds.
 
-    The smallest bound holds: that of the server, that of the client's host, and ``limits.result_max_bytes``.
+    ``index`` has the definitions of tools. The smallest bound holds: that of the server, that of the client's host, and
+    ``limits.result_max_bytes``.
     """
 
-    def __init__(self, settings: Settings, kept: ResultPages, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, settings: Settings, index: ToolIndex, kept: ResultPages, clock: Callable[[], float] = monotonic
+    ) -> None:
         section = settings.toolcrib
-        self._limits, self._clock = section.limits, clock
+        self._limits, self._index, self._clock = section.limits, index, clock
         self._of_servers = {key: server.options.results for key, server in settings.servers.items()}
         self._kept = kept
         self._lists_all = not section.tool_search.enabled
         self._door = "tool_call_read" if section.gate.call_tools == "split" else "tool_call"
 
-    async def bounded(
-        self, request: Request, server: str, result: JsonObject, promised: Callable[[], bool]
-    ) -> tuple[JsonObject, int]:
-        """Return the result and its size; for one that is too large its first page, which says how to read on.
+    async def bounded(self, request: Request, tool: Tool, result: JsonObject) -> tuple[JsonObject, int]:
+        """Return a tool's result and its size; for one that is too large its first page, which says how to read on.
 
-        ``promised`` returns whether the client was shown a schema of the structured content; it may block. The caller
-        is notified if ``read_more`` is added to the session's list.
+        The caller is notified if ``read_more`` is added to the session's list.
         """
-        session = request.session
+        session, server = request.session, tool.server
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:
             return result, size
 
         def cut() -> tuple[Pages, list[bytes], bytes, str]:
-            structured = "whole" if promised() else "fitting" if session.client_profile.structured else "as text"
+            small = "fitting" if session.client_profile.structured else "as text"
+            structured = "whole" if self._is_promised(request, tool) else small
             cut = pages(result, bound.bytes, bound.weigh, structured)
             # As bytes, which are what the limits count: parsed values take several times as much memory.
             return cut, [_encoded(page) for page in cut.rest], _encoded(result), _described(result)
@@ -371,6 +373,16 @@ class LongResults:
             await request.notify_tools_changed()
         told = self._first_page_notice(session, bound, first, rest, handle, kept, described)
         return _with_notice(first.first, told), bound.bytes
+
+    def _is_promised(self, request: Request, tool: Tool) -> bool:
+        """Return whether the client was shown what the tool's structured content is like. Blocks.
+
+        It is not shown that of a tool that another one calls.
+        """
+        if request.params.get("name") in BUILTIN_NAMES or not request.session.shows_output_schemas:
+            return False
+        found = self._index.definitions([tool.row], {tool.row: tool.fingerprint})
+        return "outputSchema" in found.get(tool.row, {})
 
     def _bound(self, session: Session, server: str) -> _Bound:
         most = self._limits.result_max_bytes

@@ -28,7 +28,7 @@ from toolcrib.base.errors import (
 from toolcrib.base.handles import new_handle
 from toolcrib.base.json_decoding import is_finite
 from toolcrib.base.json_values import as_object, compact
-from toolcrib.base.model import BUILTIN_NAMES, JsonObject, SearchType, Tool
+from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
@@ -408,14 +408,6 @@ _Decide = Callable[[Request, str, Any], Awaitable[tuple[Tool, JsonObject]]]
 """Returns the tool that a call by name and arguments means, and the arguments for it; raises if it must not run."""
 
 
-def _shows_output_schema(session: Session) -> bool:
-    """Return whether a session's list has the schemas of structured content.
-
-    A host that shows its model text alone would only insist on them. Without sessions the list is the same for all.
-    """
-    return session.is_modern or session.client_profile.shows_structured
-
-
 class ToolUseCases:
     """The use cases of one config.
 
@@ -469,7 +461,7 @@ class ToolUseCases:
         view = self.finder.view(session, catalog)
         owners = self.gate.owners(session, catalog)
         listed = await anyio.to_thread.run_sync(view.listed, tools, section, owners)
-        if _shows_output_schema(session):
+        if session.shows_output_schemas:
             return listed
         return [{key: value for key, value in each.items() if key != "outputSchema"} for each in listed]
 
@@ -703,17 +695,7 @@ class ToolUseCases:
         """Return a server's result as its caller gets it, and its size."""
         if self._reads_resources:
             raw = published_tool_result(raw, tool.server)
-        return await self.long_results.bounded(request, tool.server, raw, partial(self._is_promised, request, tool))
-
-    def _is_promised(self, request: Request, tool: Tool) -> bool:
-        """Return whether a caller was shown what the tool's structured content is like. Blocks.
-
-        A client then raises an error if it is missing; it is not shown that of a tool that another one calls.
-        """
-        if request.params.get("name") in BUILTIN_NAMES or not _shows_output_schema(request.session):
-            return False
-        found = self._index.definitions([tool.row], {tool.row: tool.fingerprint})
-        return "outputSchema" in found.get(tool.row, {})
+        return await self.long_results.bounded(request, tool, raw)
 
     async def _as_task(
         self, request: Request, tool: Tool, downstream: Downstream, became: BecameTask, call: Call

@@ -431,6 +431,14 @@ class Session:
         self.introduced[server] = tokens
         return True
 
+    @property
+    def shows_output_schemas(self) -> bool:
+        """Whether its list has the schemas of structured content, whose absence then is an error to its client.
+
+        A host that shows its model text alone would only insist on them. Without sessions the list is the same for all.
+        """
+        return self.is_modern or self.client_profile.shows_structured
+
     def restarted(self) -> "Session | None":
         """Return the session as if nothing had been done in it; None where it goes on with what was kept of another."""
         if isinstance(self.activations, StoredActivations):
