@@ -11,6 +11,8 @@ FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:server|tests|scripts|docs|benchmarks|packs|\.ci)/[\w./-]+)(?:::\w+)?`")
 """A file or folder of the repository in code marks; ``NAME`` in it stands for any."""
+OTHERS = re.compile(r"server/(?:discover\Z|KEY\b)")
+"""What looks like one: a method of the protocol, and the source of a server's skills."""
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -37,7 +39,8 @@ def problems(path: Path) -> Iterator[str]:
     for named in PATH.findall(FENCE.sub("", text)):
         # A decision speaks of the tree of its day; the package has a folder `server` too.
         places = (ROOT / named, ROOT / "server" / "toolcrib" / named)
-        if "adr" not in path.parts and "NAME" not in named and not any(place.exists() for place in places):
+        is_known = "NAME" in named or OTHERS.match(named) or any(place.exists() for place in places)
+        if "adr" not in path.parts and not is_known:
             yield f"no such file: {named}"
     for link in LINK.findall(FENCE.sub("", text)):
         if re.match(r"[a-z]+:", link):
