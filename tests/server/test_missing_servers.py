@@ -77,6 +77,7 @@ async def test_the_note_says_in_numbers_what_is_listed_what_is_not_and_when_to_a
         )
 
 
+@pytest.mark.usefixtures("just_started")
 async def test_servers_that_wait_for_their_turn_are_told_too_and_those_that_are_meant_first(tmp_path):
     config = {"limits": {"first_index_wait_s": 0.05, "parallel_starts": 1}}
     servers = {f"s{number}": hanging() for number in range(12)} | {"zoo": hanging()}
