@@ -146,9 +146,10 @@ async def test_progress_of_a_long_call_arrives_step_by_step(npm: Npm, tmp_path: 
         for name, arguments in ((f"it__{LONG}", LONG_STEPS), ("tool_call", {"name": LONG, "arguments": LONG_STEPS})):
             steps.clear()
             result = await client.call_tool(name, arguments, progress_callback=note)
-            assert result.content == [
-                TextContent(text="Long running operation completed. Duration: 0.6 seconds, Steps: 3.")
-            ]
+            # What the server says of itself stands behind the first result of tool_call.
+            assert result.content[0] == TextContent(
+                text="Long running operation completed. Duration: 0.6 seconds, Steps: 3."
+            )
             assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
@@ -161,6 +162,8 @@ async def test_a_listed_tool_is_its_own_definition_under_another_name(npm: Npm, 
             source = tool.pop("_meta").pop("toolcrib/source")
             mine = own.pop(source["tool"])
             mine.pop("_meta", None)
+            if mine.get("execution") == {"taskSupport": "required"}:  # toolcrib runs it for whoever has no tasks
+                mine["execution"] = {"taskSupport": "optional"}
             assert tool == {**mine, "name": f"it__{source['tool']}"}
     assert own == {}
 

@@ -54,7 +54,7 @@ async def timed(client: Client, name: str) -> tuple[float, str]:
 
 
 async def test_a_denied_name_is_answered_as_where_nobody_has_the_tool(tmp_path):
-    names = ("open", "read_posts", "shut", DENIED)
+    names = ("open", "seals", "shut", DENIED)
     policy = {"policy": {"deny": [f"vault__{name}" for name in names]}}
     answers: dict[str, list[str]] = {}
     for whose, tools in {"denied": [*names, "seal"], "nobody's": ["seal"]}.items():

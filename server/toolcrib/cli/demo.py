@@ -112,7 +112,8 @@ async def _client(config: Path) -> AsyncGenerator[Client]:
     """Start toolcrib as a client does; what it tells of itself while it runs stays in the demo's own folder."""
     words = ["-m", "toolcrib", "serve", "--config", str(config)]
     server = StdioServerParameters(command=sys.executable, args=words, env={"XDG_RUNTIME_DIR": str(config.parent)})
-    async with Client(stdio_client(server)) as client:
+    # With a session: only there does a used tool join the list.
+    async with Client(stdio_client(server), mode="legacy") as client:
         yield client
 
 
