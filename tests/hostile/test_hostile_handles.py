@@ -36,7 +36,8 @@ async def nobody(*_given: Any) -> Any:
 
 def changed(handle: str, chance: random.Random) -> str:
     """Return a handle that is not this one, but looks like it."""
-    at, letter = chance.randrange(len(handle)), chance.choice(LETTERS)
+    at = chance.randrange(len(handle))
+    letter = chance.choice([each for each in LETTERS if each != handle[at]])
     return {
         0: handle[:at] + letter + handle[at + 1 :],
         1: handle[:at] or letter,
