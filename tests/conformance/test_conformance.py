@@ -65,6 +65,9 @@ async def test_what_passes_directly_passes_through(npm: Npm, tmp_path: Path, tri
         pytest.skip(HOW_TO_INSTALL_FASTMCP)
     async with directly(command) as url:
         direct = await run(suite, npm, url)
+        if any(check.id == "scenario-timeout" for check in direct.reasons):
+            # The suite and the server sometimes wait for each other: that says nothing of what is between them.
+            direct = await run(suite, npm, url)
     found = {DIRECT: run_of(tried.server, suite.name, DIRECT, direct, direct)}
     for way in tried.ways:
         folder = tmp_path / way.name
