@@ -192,3 +192,18 @@ async def read_all(client: Client, result: JsonObject) -> str:
 async def test_nothing_is_lost(tmp_path):
     async with world(tmp_path, server(text(LINES))) as w, w.client(name=KNOWN) as client:
         assert await read_all(client, await client.tool_call("db__get")) == LINES
+
+
+async def test_what_is_left_out_of_a_result_is_told_though_there_is_no_other_page(tmp_path):
+    odd = {"content": [{"type": "text", "text": "short"}], "vendor": "x" * 5000}
+    config = {"limits": {"result_max_bytes": 1024}}
+    async with world(tmp_path, server(odd), config) as w, w.client() as client:
+        assert "Left out: vendor." in (await client.tool_call("db__get"))["content"][-1]["text"]
+
+
+async def test_a_long_result_with_blocks_that_lack_their_text_is_cut_and_searched_too(tmp_path):
+    odd = {"content": [{"type": "text"}, {"type": "text", "text": 7}, {"type": "text", "text": LINES}]}
+    async with world(tmp_path, server(odd)) as w, w.client(name=KNOWN) as client:
+        handle = handle_of(await client.tool_call("db__get"))
+        found = await client.call("read_more", {"handle": handle, "find": "4711"})
+        assert found["content"][0]["text"].endswith("[toolcrib: 1 found.]")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.model import JsonObject
 
 if TYPE_CHECKING:
     from jsonpath import JSONPath
@@ -26,11 +27,17 @@ def document_of(result: Any) -> Any:
     fields = as_object(result)
     if isinstance(fields.get("structuredContent"), (dict, list)):
         return fields["structuredContent"]
-    texts = [block["text"] for block in map(as_object, as_list(fields.get("content"))) if block.get("type") == "text"]
-    if len(texts) == 1 and isinstance(texts[0], str) and texts[0].lstrip()[:1] in ("{", "["):
+    texts = _texts(fields)
+    if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             return json.loads(texts[0])
     return None
+
+
+def _texts(result: JsonObject) -> list[str]:
+    """Return the texts of a result; a server may send blocks without one."""
+    blocks = map(as_object, as_list(result.get("content")))
+    return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
 
 
 def shape_of(value: Any, depth: int = _SHAPE_DEPTH) -> str:
@@ -60,7 +67,7 @@ def excerpts(result: Any, words: str) -> Iterator[str]:
     """
     wanted = [word.casefold() for word in words.split()]
     fields = as_object(result)
-    texts = [block["text"] for block in map(as_object, as_list(fields.get("content"))) if block.get("type") == "text"]
+    texts = _texts(fields)
     if not texts:
         texts = [json.dumps(fields.get("structuredContent"), ensure_ascii=False, indent=1)]
     for number, line in enumerate(chain.from_iterable(text.splitlines() for text in texts), start=1):

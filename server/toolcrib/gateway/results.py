@@ -363,7 +363,7 @@ class LongResults:
 
         # In a thread, because it takes time in proportion to the size.
         first, rest, whole, described = await anyio.to_thread.run_sync(cut)
-        if not rest:  # what is large is structured content that the client was promised
+        if not (rest or first.left_out):  # what is large is structured content that the client was promised
             return first.first, size
         most = self._of_servers[server].pages_kept
         handle, kept = self._kept.keep((session.caller, session.label), rest[:most], whole)
