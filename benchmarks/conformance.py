@@ -7,21 +7,19 @@ passes directly and not through toolcrib; docs/conformance.md says of those why.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from measuring import options, say
+from measuring import day_and_commit, options, say
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -37,7 +35,7 @@ async def measure(given: Namespace, folder: Path) -> AsyncGenerator[tuple[Any, d
     npm = find(os.environ)
     if npm is None:
         raise SystemExit(HOW_TO_INSTALL)
-    when = _now()
+    when = day_and_commit()
     more = ("--scenario", given.scenario) if given.scenario else ()
     for server in FIXTURES:
         command = server.command(os.environ)
@@ -74,14 +72,6 @@ def ways(server: Any, command: list[str], folder: Path) -> list[tuple[str, Opene
     if fastmcp := find_fastmcp(os.environ):
         found.append((FASTMCP_PROXY, partial(through_fastmcp, fastmcp, command)))
     return found
-
-
-def _now() -> str:
-    """Return the day and the commit."""
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return f"{datetime.now(UTC):%Y-%m-%d}" + (f" at `{commit}`" if commit else "")
 
 
 async def show(given: Namespace, folder: Path) -> None:

@@ -13,13 +13,12 @@ import sys
 import tempfile
 from argparse import Namespace
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from measuring import options, say
+from measuring import day_and_commit, options, say
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -96,14 +95,6 @@ async def measure(given: Namespace, programs: Any) -> list[Any]:
     return found
 
 
-def _now() -> str:
-    """Return the day and the commit."""
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return f"{datetime.now(UTC):%Y-%m-%d}" + (f" at `{commit}`" if commit else "")
-
-
 def show(given: Namespace) -> int:
     """Run what is asked for, print it, and return the exit code."""
     from matrix.cells import versions
@@ -113,7 +104,7 @@ def show(given: Namespace) -> int:
     with tempfile.TemporaryDirectory() as data, anyio.from_thread.start_blocking_portal() as portal:
         os.environ["XDG_DATA_HOME"] = data
         cells = portal.call(measure, given, programs)
-    run = run_of(_now(), versions(programs), cells)
+    run = run_of(day_and_commit(), versions(programs), cells)
     if given.record:
         record(run)
     if given.json:

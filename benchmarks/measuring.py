@@ -8,9 +8,12 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
@@ -136,3 +139,14 @@ def say(text: str) -> None:
 def any_of(terms: Sequence[str]) -> str:
     """Return an FTS5 MATCH expression for rows with any of these words of letters and digits: the plain baseline."""
     return " OR ".join(f'"{term}"' for term in terms)
+
+
+def day_and_commit() -> str:
+    """Return the day, and the commit of this repository if there is one: what a recorded run is of."""
+    commit = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return f"{datetime.now(UTC):%Y-%m-%d}" + (f" at `{commit}`" if commit else "")
