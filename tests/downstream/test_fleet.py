@@ -240,3 +240,12 @@ async def test_a_failure_is_told_once(tmp_path: Path):
             await it.call("fake", "echo")
         await until(lambda: not fake.survivors())
         assert it.states_of() == ["starting", "failed"]
+
+
+async def test_what_is_to_be_listed_again_once_all_is_closed_is_not_and_breaks_nothing(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        pass
+    it.fleet.list_again(["fake"])
+    it.fleet.list_outdated("fake")
+    assert fake.starts() == []

@@ -1,6 +1,6 @@
 """All downstreams together: which are indexed first, how many start at once, and which stay running."""
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -201,7 +201,7 @@ class Fleet:
 
     def _offers_changed(self, key: str) -> None:
         """Refresh a server's resources and prompts on the shared connection."""
-        self._tasks.start_soon(self._read_offers, key)
+        self._in_background(self._read_offers, key)
 
     async def _read_offers(self, key: str) -> None:
         server = self._servers[key]
@@ -374,11 +374,16 @@ class Fleet:
     def list_again(self, keys: Iterable[str]) -> None:
         """List these servers in the background, including running ones."""
         for key in keys:
-            self._tasks.start_soon(self._list_again, key)
+            self._in_background(self._list_again, key)
 
     def list_outdated(self, key: str) -> None:
         """List a server whose list is known in the background; of those reached by HTTP only so many at a time."""
-        self._tasks.start_soon(self._list_outdated, key)
+        self._in_background(self._list_outdated, key)
+
+    def _in_background(self, work: Callable[[str], Coroutine[Any, Any, object]], key: str) -> None:
+        # Whoever wants something listed may learn that it is worth it only when the fleet has been closed.
+        if not self._tasks.cancel_scope.cancel_called:
+            self._tasks.start_soon(work, key)
 
     async def _list_outdated(self, key: str) -> None:
         server = self._servers.get(key)
