@@ -188,6 +188,7 @@ ABOUT_ALL: dict[str, Claim] = {
     ),
     r"If (.+) wants? a login: `toolcrib login .+`\.": _are_open_to_logins,
     r"Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`\.": lambda it: True,
+    r"`toolcrib tokens` says what your tools cost a model, and whether to list all of them at once\.": lambda it: True,
     r"\S+ already has all of them\.": lambda it: it.before == it.document["mcpServers"],
 }
 

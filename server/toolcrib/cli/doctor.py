@@ -371,8 +371,8 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
     if prices.always and prices.counter > prices.everything:
         yield Finding("surface", "warning", text, "toolcrib tokens; list fewer tools always", facts)
     else:
-        better = f"toolcrib.gate.pass_through_tokens: {prices.whole_limit} lists them all" if prices.whole_limit else ""
-        yield Finding("surface", "ok", text, better, facts)
+        better = f"{prices.proposal} toolcrib.gate.pass_through_tokens: {prices.whole_limit}" if prices.proposal else ""
+        yield Finding("surface", "ok", text, better, {**facts, "listed_whole": prices.whole})
 
 
 def _try_clients(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[ConnectedEntry], Future[str]]]":

@@ -174,7 +174,7 @@ def _take_over(
     if as_json:
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
     elif written:
-        _say_written(drafted, logins, written)
+        _say_written(drafted, logins, written, target, may_ask=not yes)
     elif drafted.servers and not changes:
         print_text(f"{target} already has all of them.")
     else:
@@ -288,7 +288,7 @@ def _login_notes(key: str, logins: Logins) -> "Iterator[str]":
         )
 
 
-def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path]) -> None:
+def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path], target: Path, *, may_ask: bool) -> None:
     print_text(f"Written: {', '.join(map(str, written))}")
     if drafted.variables:
         print_text(f"toolcrib reads {written[-1]} wherever it is started: the config names it. Only you can read it.")
@@ -297,7 +297,12 @@ def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path]) -> N
     if keys := [server.key for server in drafted.added if server.key in logins]:
         command = f"toolcrib login {keys[0]}" if len(keys) == 1 else "toolcrib login --all"
         print_text(f"If {', '.join(keys)} {'wants' if len(keys) == 1 else 'want'} a login: `{command}`.")
+    if may_ask:
+        from toolcrib.cli.few_tools import offer_whole_list
+
+        offer_whole_list(target)
     print_text("Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`.")
+    print_text("`toolcrib tokens` says what your tools cost a model, and whether to list all of them at once.")
 
 
 def _draft_json(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> JsonObject:

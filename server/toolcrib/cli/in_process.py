@@ -326,8 +326,10 @@ def _raised(answer: _Answer | ToolcribError) -> _Answer:
     return answer
 
 
-def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
+def first_seen(settings: "Settings", *, whole: bool = False) -> "tuple[str, list[JsonObject]]":
     """Return the instructions and the definitions that an unknown client gets first, by the index; starts no server.
+
+    ``whole``: as if all its tools were listed because they are few.
 
     Raises:
         StoreError: an index cannot be read.
@@ -342,7 +344,10 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
 
     async def run() -> "tuple[str, list[JsonObject]]":
         async with open_server(_quiet(settings), "stdio", Runtime(command="tokens"), list_only=()) as serving:
-            await serving.gateway.whole_lists.settle(session)
+            if whole:
+                session.whole_list = await serving.gateway.whole_lists.of_all(session)
+            else:
+                await serving.gateway.whole_lists.settle(session)
             instructions = await serving.handler.instructions.told_to(session, is_rehearsal=True)
             return instructions, await serving.handler.listing.definitions(session)
 

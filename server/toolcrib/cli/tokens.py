@@ -1,7 +1,7 @@
 """``toolcrib tokens``: what tools cost a model in tokens, with toolcrib and without, and what sessions have saved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ UNIT = "tokens, estimated at four characters each"
 HIT = 55
 """Tokens of one hit of a search, as a model reads it: ``benchmarks/surface.py`` measures them."""
 
+_HITS = 8
+"""Hits of a search that names no limit."""
 _GROWTH, _ROUND = 120, 100
 """Room that a proposed limit leaves, in percent of today's tokens, and what it is a multiple of."""
 _BAR = 28
@@ -34,7 +36,8 @@ class Prices:
     """The price of definitions in tokens: of each tool of each server, and of what toolcrib shows at first.
 
     ``own`` are toolcrib's own tools, ``instructions`` what it tells on connecting, ``always`` other tools that are
-    listed from the start. ``unlisted`` are servers whose tools are not known.
+    listed from the start. ``unlisted`` are servers whose tools are not known. ``whole`` is what a model would read if
+    all were listed because they are few; None where that is so already, or cannot save anything.
     """
 
     servers: Mapping[str, Mapping[str, int]]
@@ -42,6 +45,7 @@ class Prices:
     instructions: int
     always: Mapping[str, int]
     unlisted: Sequence[str] = ()
+    whole: int | None = None
 
     @property
     def everything(self) -> int:
@@ -49,10 +53,34 @@ class Prices:
         return sum(sum(tools.values()) for tools in self.servers.values())
 
     @property
+    def search(self) -> int:
+        """What one search adds, at most, unless it asks for more."""
+        return HIT * min(_HITS, sum(map(len, self.servers.values())))
+
+    @property
+    def may_be_few(self) -> bool:
+        """Whether the tools alone take less than finding one of them does: there is no use of a tool without a search.
+
+        Not while some are unknown.
+        """
+        return "tool_search" in self.own and not self.unlisted and 0 < self.everything < self.counter + self.search
+
+    @property
     def whole_limit(self) -> int | None:
         """The ``gate.pass_through_tokens`` that would save tokens, with some room to grow; None if none would."""
-        saves = bool(self.own) and not self.unlisted and 0 < self.everything < self.counter
-        return -(-self.everything * _GROWTH // (100 * _ROUND)) * _ROUND if saves else None
+        if self.whole is None or self.whole >= self.counter + self.search:
+            return None
+        return -(-self.everything * _GROWTH // (100 * _ROUND)) * _ROUND
+
+    @property
+    def proposal(self) -> str:
+        """What a person whose tools are few is told, with what both ways take; empty if nothing would be saved."""
+        if self.whole_limit is None:
+            return ""
+        return (
+            f"Your tools are so few that listing all of them takes less: {self.whole:,} tokens, instead of "
+            f"{self.counter:,} and up to {self.search:,} with each search."
+        )
 
     @property
     def counter(self) -> int:
@@ -134,13 +162,17 @@ def prices_now(config: "Path | None", settings: "Settings") -> Prices:
     """
     prices = with_index(config, _prices, command="tokens")
     instructions, listed = first_seen(settings)
-    return Prices(
-        servers=prices.servers,
+    prices = replace(
+        prices,
         own={each["name"]: definition_tokens(each) for each in listed if each["name"] in BUILTIN_NAMES},
         instructions=estimate_tokens(instructions),
         always={each["name"]: definition_tokens(each) for each in listed if each["name"] not in BUILTIN_NAMES},
-        unlisted=prices.unlisted,
     )
+    if not prices.may_be_few:
+        return prices
+    # With skills of one's own, their tools stay beside such a list, and may make it the longer one.
+    instructions, listed = first_seen(settings, whole=True)
+    return replace(prices, whole=sum(map(definition_tokens, listed)) + estimate_tokens(instructions))
 
 
 def sessions_in(events: Iterable[JsonObject]) -> list[Recorded]:
@@ -188,8 +220,8 @@ def _price_lines(prices: Prices) -> Iterator[str]:
     always = f", {len(prices.always)} always listed {sum(prices.always.values()):,}" if prices.always else ""
     yield f"  {'toolcrib':<{width}}  {_bar(prices.counter, most)}  {prices.counter:>9,}  {parts}{always}"
     yield f"  {'':<{width}}  {' ' * _BAR}  {_saved(prices.everything, prices.counter)} before anything is used"
-    if prices.whole_limit:
-        yield f"So few tools are better listed all at once: set gate.pass_through_tokens: {prices.whole_limit}."
+    if prices.proposal:
+        yield f"{prices.proposal} To list them, set toolcrib.gate.pass_through_tokens: {prices.whole_limit}."
 
 
 def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str]:
@@ -245,6 +277,8 @@ def _prices_json(prices: Prices) -> JsonObject:
             "always": dict(prices.always),
         },
         "saved": prices.everything - prices.counter,
+        "search": prices.search,
+        "listed_whole": prices.whole,
         "pass_through_tokens": prices.whole_limit,
     }
 

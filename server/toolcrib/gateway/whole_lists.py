@@ -107,8 +107,15 @@ class WholeLists:
             tools = await anyio.to_thread.run_sync(partial(self._whole, generation, session, limit))
         except StoreError:  # the file may become readable again
             return None
-        if tools is None:
-            return None
+        return None if tools is None else await self._listing(generation, session, tools)
+
+    async def of_all(self, session: Session) -> WholeList:
+        """Return what a session would be listed whole, however many tools there are; nothing is decided by that."""
+        generation = self._current()
+        tools = generation.offline.gate.permitted(session, generation.offline.indexer.current()).tools
+        return await self._listing(generation, session, tools)
+
+    async def _listing(self, generation: "Generation", session: Session, tools: Iterable[Tool]) -> WholeList:
         skills = generation.skills
         # In doubt they are listed: tools that are missing cost a model more than tokens.
         has_skills = skills is not None and (
