@@ -26,6 +26,22 @@ def test_a_file_is_private_and_its_directory_is_ignored_by_git(path: Path):
         assert store.path == path
 
 
+def test_a_store_without_a_file_is_in_memory_and_nothing_is_wrong_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    replaced: list[str] = []
+    with Store(None, SCHEMA, on_replaced=replaced.append) as store:
+        add(store, "x")
+        # Later, too, it looks for no file to go back to.
+        store.execute("INSERT INTO notes(text) VALUES (?)", ("y",), owed="y")
+        assert texts(store) == ["x", "y"]
+        assert (store.path, store.rebuilt, replaced) == (None, None, [])
+    with Store(None, SCHEMA) as other:
+        assert texts(other) == []
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("durable", "mode"), [(True, 2), (False, 1)], ids=["waits for the disk", "does not"])
 def test_what_is_durable_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, *, durable: bool):
     monkeypatch.setattr(sqlite3, "connect", getattr(sqlite3.connect, "__wrapped__"))  # noqa: B009 - tests wait for none

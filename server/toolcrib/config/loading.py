@@ -349,7 +349,7 @@ def keep_fixed_keys(before: Settings, after: Settings) -> tuple[Settings, tuple[
     if bool(section.http.tokens) != bool(before.toolcrib.http.tokens):
         fixed.append("http.tokens")
         section = _with(section, ["http", "tokens"], before.toolcrib.http.tokens)
-    kept = {"cache_dir": before.cache_dir, "state_dir": before.state_dir, "session_id": before.session_id}
+    kept = {name: getattr(before, name) for name in ("cache_dir", "state_dir", "session_id", "in_memory")}
     return replace(after, toolcrib=section, **kept), tuple(fixed)
 
 

@@ -198,6 +198,7 @@ class Settings:
     ``secrets`` are those that the key ``toolcrib`` refers to, ``learned`` those that come up while it is in use.
     ``capabilities`` are the files of ``tool_search.capabilities``, each with its text. ``env_file`` is the file of
     variables that the config names.
+    ``in_memory``: nothing is written to disk, and nothing is read that another process has written there.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -217,6 +218,7 @@ class Settings:
     learned: Learned = field(repr=False, compare=False, default_factory=Learned)
     capabilities: tuple[tuple[str, str], ...] = field(repr=False, default=())
     env_file: EnvFile | None = None
+    in_memory: bool = False
 
     @property
     def redactor(self) -> Redactor:
@@ -229,6 +231,10 @@ class Settings:
         """Return why the entry of a server is left out; empty where it is not, or there is none."""
         path = join("mcpServers", server)
         return next((problem.reason for problem in self.skipped if problem.path == path), "")
+
+    def stored(self, file: Path) -> Path | None:
+        """Return the file, or None where it is replaced by memory."""
+        return None if self.in_memory else file
 
     @property
     def why_no_servers(self) -> Problem | None:

@@ -376,7 +376,7 @@ class _ServerReports:
     generation: Generation
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins, *, one_client: bool
+        self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins | None, *, one_client: bool
     ) -> None:
         self.one_client, self._jitter, self._connector, self._logins = one_client, runtime.jitter, connector, logins
         self._suspended_calls = SuspendedCalls(settings.toolcrib.limits, runtime.new_handle)
@@ -505,7 +505,7 @@ async def open_gateway(
 
     """
     async with AsyncExitStack() as stack:
-        logins = Logins(settings.tokens_dir)
+        logins = None if settings.in_memory else Logins(settings.tokens_dir)
         connector = await stack.enter_async_context(_open_connector(settings, runtime, logins))
         reports = _ServerReports(settings, runtime, connector, logins, one_client=one_client)
         opening = partial(open_decisions, settings, runtime, reports.state_replaced)
@@ -521,12 +521,14 @@ async def open_gateway(
 
 
 @asynccontextmanager
-async def _open_connector(settings: Settings, runtime: Runtime, logins: Logins) -> AsyncGenerator[Connector]:
+async def _open_connector(settings: Settings, runtime: Runtime, logins: Logins | None) -> AsyncGenerator[Connector]:
     """Open the transports to servers: no process of theirs outlives ours, and their stderr output is stored."""
     max_bytes = settings.toolcrib.limits.server_log_max_bytes
+    logs = open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, runtime.wall_clock)
     async with open_lifeline() as lifeline:
-        with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, runtime.wall_clock) as logs:
-            yield runtime.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note, logins=logins)
+        with nullcontext() if settings.in_memory else logs as opened:
+            note = opened.note if opened else None
+            yield runtime.connector or partial(open_streams, lifeline=lifeline, on_stderr=note, logins=logins)
 
 
 @asynccontextmanager

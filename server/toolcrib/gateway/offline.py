@@ -91,7 +91,7 @@ def open_offline(
         if events is None:
             events = stack.enter_context(
                 open_event_log(
-                    EventFile(settings.events_file, section.events.max_bytes),
+                    None if settings.in_memory else EventFile(settings.events_file, section.events.max_bytes),
                     level=section.events.level,
                     mirror=runtime.mirror,
                     clean=settings.redactor.redact,
@@ -104,7 +104,7 @@ def open_offline(
             state = stack.enter_context(open_decisions(settings, runtime, on_replaced))
         store = stack.enter_context(
             Store(
-                settings.tool_cache,
+                settings.stored(settings.tool_cache),
                 TOOLS_SCHEMA,
                 fts=section.tool_search.fts,
                 clock=runtime.lasting_clock,
@@ -194,7 +194,8 @@ def open_decisions(
     limits = settings.toolcrib.limits
     bounds = SessionBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     on_replaced = on_replaced or partial(report_replaced_file, None, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, clock=runtime.lasting_clock, on_replaced=on_replaced) as state:
+    file = settings.stored(settings.state_file)
+    with open_state(file, bounds, clock=runtime.lasting_clock, on_replaced=on_replaced) as state:
         yield state
 
 

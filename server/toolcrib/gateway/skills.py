@@ -27,7 +27,7 @@ def open_skills(offline: Offline, runtime: Runtime, skill_runtime: SkillRuntime)
     """
     settings, section = offline.settings, offline.settings.toolcrib
     with Store(
-        settings.skill_cache,
+        settings.stored(settings.skill_cache),
         SKILLS_SCHEMA,
         fts=section.tool_search.fts,
         clock=runtime.lasting_clock,

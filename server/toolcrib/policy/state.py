@@ -675,9 +675,9 @@ class State:
 
 @contextmanager
 def open_state(
-    file: Path, bounds: SessionBounds, *, clock: Callable[[], float], on_replaced: Callable[[str], None]
+    file: Path | None, bounds: SessionBounds, *, clock: Callable[[], float], on_replaced: Callable[[str], None]
 ) -> Generator[State]:
-    """Open ``state.db`` and delete what has expired in it. ``on_replaced`` is the store's.
+    """Open ``state.db`` and delete what has expired in it. ``file`` and ``on_replaced`` are the store's.
 
     Raises:
         StoreError: it can neither be opened nor replaced.
@@ -694,7 +694,7 @@ def open_state(
                 part.expire(clock())
         # A file that another process keeps locked for long must stop no start: the next one deletes it.
         except StoreError as error:
-            _log.warning("%s: %s %s", file.name, error, error.detail)
+            _log.warning("%s %s", error, error.detail)
         yield State(
             store, sessions, SkillDecisions(store), outcomes, Approvals(store), vocabularies, StoredRequests(store)
         )

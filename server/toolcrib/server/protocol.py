@@ -384,23 +384,21 @@ class HandlerOwner(Protocol):
     handler: RequestHandler
 
 
-class CurrentServer:
+class CurrentServer(ProtocolServer):
     """The SDK's server of the handler in use, with the transport's middleware in front.
 
     The SDK reads the middleware and the handler for each request, and the declaration for each connection; it caches
-    none of them, so every attribute is looked up anew.
+    none of them, so every attribute is looked up anew. It is one of the SDK's servers itself, because the SDK's client
+    connects in memory to nothing else.
     """
 
     def __init__(self, owner: HandlerOwner, front: Sequence[ServerMiddleware[Any]]) -> None:
+        # Without the SDK's own set-up: what it would set here would hide what the handler in use has.
         self._owner, self._front = owner, front
 
-    @property
-    def middleware(self) -> list[ServerMiddleware[Any]]:
-        """The transport's middleware, then that of the handler in use."""
-        return [*self._front, *self._owner.handler.server.middleware]
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._owner.handler.server, name)
+        server = self._owner.handler.server
+        return [*self._front, *server.middleware] if name == "middleware" else getattr(server, name)
 
 
 # -- refusals ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -49,7 +49,7 @@ class Serving:
 
     def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
         """Return the server for the SDK to run, with the transport's middleware in front."""
-        return cast("Server[Any]", CurrentServer(self, front))
+        return CurrentServer(self, front)
 
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""

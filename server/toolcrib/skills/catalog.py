@@ -311,7 +311,8 @@ class SkillCatalog:
 
     def remove_old_copies(self) -> None:
         """Remove the copies of skills of servers that the config does not have any more."""
-        remove_others(self._settings.server_skills_dir, self._copies.values())
+        if not self._settings.in_memory:
+            remove_others(self._settings.server_skills_dir, self._copies.values())
 
     def server_of(self, skill: Skill) -> str:
         """Return the key of the server that a skill comes from; empty if it comes from none."""

@@ -132,15 +132,18 @@ def open_another(damaged: Path, identity: tuple[int, int] | None, schema: Schema
     return replace(opened, reason=opened.reason or f"the file was damaged; moved to {aside.name}")
 
 
-def open_memory(schema: Schema, now: float, reason: str, file: Path | None = None) -> Opened:
-    """Open a database in memory with the contents of ``file``, as far as these can be read."""
+def open_memory(schema: Schema, now: float, reason: str | None = None, file: Path | None = None) -> Opened:
+    """Open a database in memory with the contents of ``file``, as far as these can be read.
+
+    ``reason`` is why there is no file; None: none is wanted.
+    """
     with ExitStack() as stack:
         connection = (file and _copy_in_memory(file, schema)) or _plain_connection(":memory:")
         stack.callback(connection.close)
         connection.execute("PRAGMA trusted_schema = ON")
         _migrate(connection, schema)
         stack.pop_all()
-    return Opened(connection, None, f"{reason}; it is kept in memory for now", now)
+    return Opened(connection, None, reason if reason is None else f"{reason}; it is kept in memory for now", now)
 
 
 def _copy_in_memory(file: Path, schema: Schema) -> sqlite3.Connection | None:

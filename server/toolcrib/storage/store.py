@@ -164,6 +164,9 @@ _IDLE_MAX = 8
 _OWED_MAX = 1000
 """Maximum number of changes remembered while the disk is not writable."""
 
+_MEMORY = Path(":memory:")
+"""What stands for the file where none is wanted."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -183,6 +186,8 @@ class Store:
     ``generation`` increases with each replacement; ``rebuilt`` says why the store in use is not the original file.
     ``on_replaced`` is called with that reason too, from the thread in which it happens; for a disk only once.
 
+    Without a ``path`` the store is in memory from the beginning, and reads wait for a writer.
+
     Raises:
         StoreError: not even a database in memory can be created.
 
@@ -190,25 +195,27 @@ class Store:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         schema: Schema,
         *,
         fts: Literal["auto", "off"] = "auto",
         clock: Callable[[], float] = time.time,
         on_replaced: Callable[[str], None] | None = None,
     ) -> None:
-        self._preferred, self._schema, self._clock, self._on_replaced = path, schema, clock, on_replaced
+        self._preferred, self._schema, self._clock, self._on_replaced = path or _MEMORY, schema, clock, on_replaced
         # Reentrant, because a step that runs while a file is replaced writes under the same lock.
         self._lock, self._pool = RLock(), Lock()
         self._idle: list[sqlite3.Connection] = []
         self._steps: list[Callable[[Store], None]] = []
         self._owed: dict[str, Callable[[sqlite3.Connection], object]] = {}
-        self._has_reported_memory = self._was_damaged = self._closed = False
+        # A store that was to be in memory goes back to no file, as one whose file was damaged twice.
+        self._has_reported_memory, self._was_damaged, self._closed = False, path is None, False
         self._data_version = 0
         self.generation = -1
-        with _store_errors(path.name):
+        with _store_errors(self._preferred.name):
             self.fts = fts == "auto" and has_fts5()
-            self._switch_to(open_file(path, schema, clock(), fts=self.fts))
+            now = clock()
+            self._switch_to(open_file(path, schema, now, fts=self.fts) if path else open_memory(schema, now, file=None))
 
     def __enter__(self) -> Self:
         return self
@@ -236,7 +243,7 @@ class Store:
         """
         with self._lock:
             answer = self._changed(work)
-            if owed is not None and self.path is None:
+            if owed is not None and self._in_memory_since is not None:
                 # Moved to the end, since changes are applied in the order in which they were made.
                 self._owed.pop(owed, None)
                 if len(self._owed) < _OWED_MAX:
