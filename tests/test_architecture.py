@@ -15,7 +15,7 @@ MAP = ROOT / "docs" / "architecture.md"
 WORKS = ROOT / "docs" / "how-it-works.md"
 
 LAYERS = (
-    *("cli", "server", "gateway", "skills", "catalog", "downstream", "policy", "auth"),
+    *("cli", "library", "server", "gateway", "skills", "catalog", "downstream", "policy", "auth"),
     *("clients", "config", "events", "search", "storage", "jsonrpc", "base"),
 )
 """The packages, from the top down: each may import those after it."""
@@ -57,7 +57,7 @@ DOORS = {
     "keyring": ("auth.keyring",),
     "numpy": ("search.semantic", "search.static_model"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "wordllama"), ("search.static_model",)),
-    "importlib.import_module": ("search.semantic", "search.static_model", "cli.app"),
+    "importlib.import_module": ("search.semantic", "search.static_model", "cli.app", ""),  # "": toolcrib itself
     "asyncio": ("jsonrpc.dispatcher", "jsonrpc.pipes", "jsonrpc.sdk_http"),
     "print": ("cli",),
     **dict.fromkeys(("os.environ", "os.environb", "os.getenv", "os.putenv", "os.path.expandvars"), ("cli",)),

@@ -1,0 +1,27 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+import toolcrib
+from toolcrib.base.model import SearchType
+from toolcrib.library.hits import Reasons
+
+
+def test_a_hit_can_be_read_by_a_person_and_not_be_changed():
+    hit = toolcrib.ToolHit("send_mail", score=1.0, confidence="high", why="name: mail", definition={"name": "x" * 999})
+    assert repr(hit) == "ToolHit(send_mail, score=1.0, confidence='high', why='name: mail')"
+    with pytest.raises(FrozenInstanceError):
+        hit.score = 0.5  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_reason_names_each_word_of_the_query_where_it_is_first_found():
+    why = Reasons("creating new issues in a repository").of(
+        SearchType.FTS, [("name", "create_issue"), ("description", "Create issues of a Repository")]
+    )
+    assert why == "name: creating, issues; description: repository"
+
+
+def test_a_reason_for_a_tool_without_any_of_the_words_says_so():
+    assert Reasons("delete").of(SearchType.FTS, [("name", "remove")]) == "other words for the same thing"
+    assert Reasons("remove").of(SearchType.EXACT, [("name", "remove")]) == "the query is its name"
+    assert Reasons("re.*").of(SearchType.REGEX, [("name", "remove")]) == "the pattern matches"
