@@ -1,7 +1,7 @@
 """Rewrite what docs/ has from the code: tables of keys and events, schemas of answers; ``--check`` says what is stale.
 
 Knows how the config's schema, the kinds of events and the built-in tools' answers are written down; never knows what a
-key, an event or a tool does.
+key, an event or a tool does. ``python_reference.py`` describes what a Python program imports.
 """
 
 import ast
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin
 
+import python_reference
 from pydantic import BaseModel
 
 from toolcrib.config import schema
@@ -165,7 +166,7 @@ def page_with(text: str, page: str) -> str:
     return f"{head}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
 
 
-PAGES = {"configuration.md": tables, "events.md": events}
+PAGES = {"configuration.md": tables, "events.md": events, "python-reference.md": python_reference.reference}
 """What each page of the docs has between the marks."""
 
 
