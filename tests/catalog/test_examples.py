@@ -94,11 +94,11 @@ def test_a_huge_example_of_a_downstream_is_passed_over():
     assert sources(ServerSection(), definition([{"args": {"from": "x" * 3000}}, IN_META])) == ["meta"]
 
 
-def test_the_block_shows_a_comment_and_compact_arguments():
+def test_the_block_shows_compact_arguments_and_a_comment_below_them():
     examples = [Example({"a": 1, "b": ["ü"]}, "Say it"), Example({})]
-    block = 'Examples:\n# Say it\n- args: {"a":1,"b":["ü"]}\n- args: {}'
+    block = 'Examples:\n- args: {"a":1,"b":["ü"]}\n  # Say it\n- args: {}'
     assert render(examples, include_descriptions=True) == block
-    assert render(examples, include_descriptions=False) == block.replace("# Say it\n", "")
+    assert render(examples, include_descriptions=False) == block.replace("  # Say it\n", "")
 
 
 def test_without_examples_the_description_is_unchanged():

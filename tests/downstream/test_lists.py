@@ -182,6 +182,13 @@ async def test_a_server_that_is_only_to_be_listed_is_stopped_afterwards(tmp_path
         assert it.reason() == ""
 
 
+async def test_a_server_that_is_up_when_the_fleet_is_closed_is_reported_as_down(tmp_path: Path):
+    async with fleet_of(settings_of(FakeServer(tmp_path))) as it:
+        await it.up()
+        assert it.states_of() == ["starting", "ready"]
+    assert it.states_of() == ["starting", "ready", "sleeping"]
+
+
 async def test_a_server_that_somebody_wants_meanwhile_stays(tmp_path: Path):
     fake = FakeServer(tmp_path, slow_s={"list": 0.1})
     async with fleet_of(settings_of(fake)) as it:

@@ -229,7 +229,7 @@ async def test_a_tool_without_examples_keeps_its_description_but_for_hidden_char
 async def test_examples_stand_under_the_description_as_compact_json(tmp_path):
     examples = [{"args": {"at": "A1", "deep": {"n": [1, None]}}, "description": "One cell"}, {"args": {}}]
     shown = await description(tmp_path, tool("read", "Reads."), {"tool_examples": {"read": examples}})
-    assert shown == 'Reads.\n\nExamples:\n# One cell\n- args: {"at":"A1","deep":{"n":[1,null]}}\n- args: {}'
+    assert shown == 'Reads.\n\nExamples:\n- args: {"at":"A1","deep":{"n":[1,null]}}\n  # One cell\n- args: {}'
 
 
 def _from_schema(value: str) -> dict[str, Any]:

@@ -86,7 +86,19 @@ async def test_the_smallest_of_the_bounds_holds(tmp_path, config, most):
 async def test_only_so_many_pages_of_a_server_are_kept(tmp_path):
     config = {"servers": {"db": {"results": {"max_tokens": 1000, "pages_kept": 2}}}}
     async with world(tmp_path, server(text(LINES)), config) as w, w.client() as client:
-        assert "this is page 1 of 3" in (await client.tool_call("db__get"))["content"][-1]["text"]
+        notice = (await client.tool_call("db__get"))["content"][-1]["text"]
+        assert "this is page 1 of 3" in notice
+        assert re.search(r"\d+ more pages were too much to keep \(servers\.db\.results\.pages_kept\)", notice)
+
+
+async def test_the_bound_that_kept_fewer_pages_is_named(tmp_path):
+    config = {
+        "servers": {"db": {"results": {"max_tokens": 1000, "pages_kept": 20}}},
+        "limits": {"results_kept_bytes": 12_000},
+    }
+    async with world(tmp_path, server(text(LINES)), config) as w, w.client() as client:
+        notice = (await client.tool_call("db__get"))["content"][-1]["text"]
+        assert "more pages were too much to keep (limits.results_kept_bytes)" in notice
 
 
 # -- found in it -----------------------------------------------------------------------------------

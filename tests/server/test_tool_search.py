@@ -464,7 +464,7 @@ async def test_schema_detail_gives_the_whole_schema_and_examples_instead_of_a_si
     assert "signature" not in hit
     text = result["content"][0]["text"]
     assert json.dumps(GITHUB[0]["inputSchema"], separators=(",", ":")) in text
-    assert '# The least\n- args: {"owner":"o","repo":"r"}' in text
+    assert '- args: {"owner":"o","repo":"r"}\n  # The least' in text
 
 
 # The example of the first hit

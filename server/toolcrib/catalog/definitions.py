@@ -176,10 +176,11 @@ def describe(description: str, block: str) -> str:
 
 def _lines(examples: Sequence[Example], *, include_descriptions: bool) -> Iterator[str]:
     for example in examples:
-        if include_descriptions and example.description:
-            yield f"# {example.description}"
         # JSON escapes line ends, but not hidden characters.
         yield f"- args: {sanitize(_compact(example.args))}"
+        # Indented, as part of its entry: it would else read as one about the next.
+        if include_descriptions and example.description:
+            yield f"  # {example.description}"
 
 
 def _rank(example: Example) -> int:

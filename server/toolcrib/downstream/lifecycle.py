@@ -321,6 +321,9 @@ class Downstream:
                     if bounded.cancel_called:
                         with anyio.CancelScope(shield=True):
                             self._fail(start, silence_of(self.settings, silent, await streams.explain()))
+                    elif self.status.state is State.READY:
+                        # The fleet is closed: whoever reads the events would take the server for one that is up.
+                        self._set(State.SLEEPING)
         if bounded.cancelled_caught:
             self._fail(start, silence_of(self.settings, silent))
 

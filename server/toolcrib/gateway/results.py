@@ -371,7 +371,7 @@ class LongResults:
             # Before the notification, which the client may answer with a request for the list.
             session.reads_more = True
             await request.notify_tools_changed()
-        told = self._first_page_notice(session, bound, first, rest, handle, kept, described)
+        told = self._first_page_notice(session, server, bound, first, rest, handle, kept, described)
         return _with_notice(first.first, told), bound.bytes
 
     def _is_promised(self, request: Request, tool: Tool) -> bool:
@@ -438,6 +438,7 @@ class LongResults:
     def _first_page_notice(
         self,
         session: Session,
+        server: str,
         bound: _Bound,
         cut: Pages,
         rest: Sequence[bytes],
@@ -458,7 +459,9 @@ class LongResults:
         if described:
             said.append(f"It is JSON: {described}.")
         if kept < len(rest):
-            said.append(f"{len(rest) - kept} more pages were too much to keep (limits.results_kept_bytes).")
+            most = self._of_servers[server].pages_kept
+            key = f"servers.{server}.results.pages_kept" if kept == most else "limits.results_kept_bytes"
+            said.append(f"{len(rest) - kept} more pages were too much to keep ({key}).")
         if cut.left_out:
             said.append(f"Left out: {', '.join(cut.left_out[:3])}.")
         if kept < len(rest) or cut.left_out:
