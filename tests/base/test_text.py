@@ -16,6 +16,7 @@ from toolcrib.base.text import (
     estimate_tokens,
     glob_matcher,
     glob_may_begin,
+    marked,
     one_line,
     query_terms,
     sanitize,
@@ -27,6 +28,18 @@ from toolcrib.base.text import (
 )
 
 ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc", "Cf", "Lu", "Ll", "Nd"]))
+UNDRAWN = "".join(
+    map(
+        chr,
+        (
+            *range(0xFE00, 0xFE10),  # variation selectors
+            *range(0xE0100, 0xE01F0),
+            *range(0x180B, 0x1810),
+            *(0x115F, 0x1160, 0x3164, 0xFFA0),  # fillers of Hangul
+            *(0x034F, 0x17B4, 0x17B5, 0x16FE4, 0x2800, 0x1D159),
+        ),
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +140,7 @@ def test_only_the_beginning_of_a_long_query_counts():
         "\ufeff",
         "\U000e0041",
         "\ud800",
+        *UNDRAWN,
     ],
 )
 def test_characters_that_hide_or_steer_are_taken_out(hidden: str):
@@ -136,7 +150,25 @@ def test_characters_that_hide_or_steer_are_taken_out(hidden: str):
 
 def test_what_a_person_can_see_stays():
     seen = "Grüße, 東京! \u00a0 \n\t \U0001f600 e\u0301 ½ — “x”"
-    assert sanitize(seen) == seen
+    assert sanitize(seen) == marked(seen) == seen
+
+
+@pytest.mark.parametrize("symbol", ["\u26a0", "\u2194", "\u203c", "\u2139", "1\u20e3", "#\u20e3"])
+def test_what_makes_an_emoji_of_a_symbol_stays(symbol: str):
+    seen = f"{symbol[0]}\ufe0f{symbol[1:]}"
+    assert sanitize(f"{seen} or {seen}{seen}") == marked(f"{seen} or {seen}{seen}") == f"{seen} or {seen}{seen}"
+    # There it hides nothing, but a second one does.
+    assert sanitize(f"{seen}\ufe0f\ufe0f!") == f"{seen}!"
+
+
+@pytest.mark.parametrize("before", ["", "a", "7", "#", " ", "!", "<", "é", "\u2800", "\u200b", "東"])
+def test_the_same_selector_stays_after_nothing_else(before: str):
+    assert sanitize(f"{before}\ufe0f") == sanitize(before)
+    assert sanitize(f"x \u26a0\ufe0f {before}\ufe0f") == f"x \u26a0\ufe0f {sanitize(before)}"
+
+
+def test_hidden_characters_can_be_made_visible():
+    assert marked("a\u200bb\U000e0041 \x07\u26a0\ufe0f\ufe0f\n") == "a[U+200B]b[U+E0041] [U+0007]\u26a0\ufe0f[U+FE0F]\n"
 
 
 @given(ANY_TEXT)
@@ -144,7 +176,8 @@ def test_nothing_hidden_is_left_and_nothing_else_is_lost(text: str):
     clean = sanitize(text)
     assert clean == sanitize(clean)
     assert not [char for char in clean if unicodedata.category(char).startswith("C") and char not in "\n\t"]
-    assert clean == "".join(char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C"))
+    kept = [char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")]
+    assert [char for char in clean if char not in UNDRAWN] == [char for char in kept if char not in UNDRAWN]
     line = one_line(text)
     assert line == " ".join(clean.split())
     assert "\n" not in line

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.definitions import said, sanitized, texts_in, texts_in_value, with_text
+from toolcrib.catalog.definitions import (
+    DefinitionError,
+    canonical_json,
+    said,
+    sanitized,
+    texts_in,
+    texts_in_value,
+    with_text,
+)
 
 T = "a text"
 SCHEMA: dict[str, Any] = {
@@ -82,12 +90,43 @@ def test_every_string_of_a_value_is_a_text_and_no_key_is():
     assert [text for _, text in texts_in_value({"const": ["x", {"y": "z"}], "n": None})] == ["x", "z"]
 
 
-def test_hidden_characters_go_from_texts_and_stay_in_data():
-    hiding = "\u200b\u202e\U000e0041\x07"
-    told = str(DEFINITION)
-    hostile = eval(told.replace(f"'{T}'", repr(f"a{hiding} text")).replace("'no text'", repr(f"no text{hiding}")))
-    assert sanitized(hostile, texts_in(hostile)) == eval(told.replace("'no text'", repr(f"no text{hiding}")))
-    assert sanitized(DEFINITION, texts_in(DEFINITION)) is DEFINITION
+HIDING = "\u200b\u202e\U000e0041\x07\ufe01\u3164"
+
+
+def test_hidden_characters_go_from_texts():
+    hostile = eval(str(DEFINITION).replace(f"'{T}'", repr(f"a{HIDING} text")))
+    assert sanitized(hostile, canonical_json(hostile)) == DEFINITION
+    assert sanitized(DEFINITION, canonical_json(DEFINITION)) is DEFINITION
+    emoji = {**DEFINITION, "title": "\u26a0\ufe0f", "inputSchema": {"enum": ["1\ufe0f\u20e3"]}}
+    assert sanitized(emoji, canonical_json(emoji)) is emoji
+
+
+DATA: dict[str, dict[str, Any]] = {
+    "name": {"name": "a\u3164"},
+    "inputSchema.properties.a.enum.1": {"inputSchema": {"properties": {"a": {"enum": ["x", "a\u3164"]}}}},
+    "inputSchema.properties.a.const": {"inputSchema": {"properties": {"a": {"const": "a\u3164"}}}},
+    "inputSchema.default.x.0": {"inputSchema": {"default": {"x": ["a\u3164"]}}},
+    "inputSchema.pattern": {"inputSchema": {"pattern": "a\u3164"}},
+    "inputSchema.required.0": {"inputSchema": {"required": ["a\u3164"]}},
+    "inputSchema.properties.a": {"inputSchema": {"properties": {"a\u3164": True}}},
+    "inputSchema.default.a": {"inputSchema": {"default": {"a\u3164": 1}}},
+    "outputSchema.$defs.a": {"outputSchema": {"$defs": {"a\u3164": {}}}},
+    "icons.0.src": {"icons": [{"src": "a\u3164"}]},
+    "_meta.a": {"_meta": {"a\u3164": 1}},
+    "a": {"a\u3164": {}},
+}
+
+
+@pytest.mark.parametrize("place", DATA)
+@pytest.mark.parametrize("hiding", ["\u3164", "\ufe0f", "\u200b", "\U000e0041", "\x07", "\r", "\x7f", "\ue000"])
+def test_hidden_characters_that_a_call_needs_refuse_a_definition(place, hiding):
+    hostile = eval(repr(DATA[place]).replace("\u3164", hiding.encode("unicode_escape").decode()))
+    with pytest.raises(DefinitionError) as refused:
+        sanitized(hostile, canonical_json(hostile))
+    code = f"U+{ord(hiding):04X}"
+    assert str(refused.value) == (
+        f"has characters that a person cannot see in {place} ({code}), without which a call would be another one"
+    )
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,9 @@ async def test_ten_thousand_resources_are_listed_page_by_page_in_bounded_time(tm
 
 @BOTH
 async def test_names_with_odd_characters_get_public_names_and_reach_the_server_as_they_are(tmp_path, era):
-    names = ["a b", "ü", "a/b", "a__b", "x" * 200, "a.b", "emoji 🎉", "-", "a\u202eb"]
-    bad = server(prompts=[{"name": name} for name in names])
+    names = ["a b", "ü", "a/b", "a__b", "x" * 200, "a.b", "emoji 🎉", "-"]
+    # A name that a person cannot read is not offered: another one would not reach the server.
+    bad = server(prompts=[{"name": name} for name in (*names, "a\u202eb")])
     async with world(tmp_path, {"my server": bad}, listing="auto") as w, w.client(era) as client:
         listed = [each["name"] for each in (await client.ask("prompts/list"))["prompts"]]
         assert len(set(listed)) == len(names)

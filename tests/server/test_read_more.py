@@ -174,6 +174,45 @@ async def test_it_can_be_read_for_a_time(tmp_path):
         assert (await refused(client, call[1])).startswith(NOTHING)
 
 
+RED = Caller("r", tenant_id="red")
+GONE = {
+    "denied": {"policy": {"deny": ["db.get"]}},
+    "in no allow": {"policy": {"allow": ["db.other"]}},
+    "denied to its tenant": {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["get"]}]}},
+    "hidden": {"servers": {"db": {"tools": {"get": {"hide": True}}}}},
+    "denied by its new name": {
+        "servers": {"db": {"tools": {"get": {"name": "fetch"}}}},
+        "policy": {"deny": ["db__fetch"]},
+    },
+}
+
+
+@pytest.mark.parametrize("change", GONE)
+@pytest.mark.parametrize("arguments", [{}, {"page": 2}, {"find": "line 3"}])
+async def test_nothing_is_read_any_more_of_a_tool_that_may_not_be_used_any_more(tmp_path, change, arguments):
+    servers = server(text(LINES))
+    async with world(tmp_path, servers, SMALL, listing="auto") as w, w.client(caller=RED) as client:
+        handle = told(await client.call("db__get"))[1]["handle"]
+        assert "isError" not in await client.call("read_more", {"handle": handle, **arguments})
+        assert not (await w.reload({**SMALL, **GONE[change]})).failure
+        assert await refused(client, {"handle": handle, **arguments}) == await refused(client, {"handle": "unknown"})
+
+
+async def test_nothing_is_read_any_more_of_a_server_that_the_config_has_not_any_more(tmp_path):
+    async with world(tmp_path, server(text(LINES)), SMALL) as w, w.client() as client:
+        call = told(await client.call("db__get"))
+        await w.reload(SMALL, {"gh": [tool("other")]})
+        assert (await refused(client, call[1])).startswith(NOTHING)
+
+
+async def test_what_is_still_permitted_is_read_on_after_a_reload(tmp_path):
+    config = {**SMALL, "policy": {"deny": ["db.other"]}, "servers": {"db": {"tools": {"get": {"name": "fetch"}}}}}
+    async with world(tmp_path, server(text(LINES)), SMALL) as w, w.client() as client:
+        result = await client.call("db__get")
+        await w.reload(config)
+        assert joined(await read_all(client, result)) == LINES
+
+
 async def test_what_cannot_be_kept_is_told(tmp_path):
     config = {"limits": {"result_max_bytes": 1024, "results_kept_bytes": 2048}}
     async with world(tmp_path, server(text("x" * 10_000)), config) as w, w.client() as client:

@@ -37,7 +37,10 @@ _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SENTENCE_END = re.compile(r"(?<=[.!?。!?])\s+|\n\s*\n|\r?\n(?=\s*[-*#])")
 _SPACE = re.compile(r"\s+")
 _WILDCARD = re.compile(r"[*?\[]")
-_KEPT_CONTROLS = "\n\t"
+_EMOJI_STYLE, _KEYCAP, _KEYS = "\ufe0f", "\u20e3", "#*0123456789"
+_SYMBOLS, _STYLED_BESIDES = ("So", "Sm"), "\u203c\u2049\u2139\u3030\u303d"
+"""What U+FE0F makes an emoji of: categories, and the characters of others (emoji-variation-sequences.txt)."""
+_KEPT = "\n\t\ufe0f"
 _TOKEN = 4
 """Approximate characters per token (R144)."""
 _WORDS_KEPT, _TEXTS_KEPT = 20_000, 10_000
@@ -49,6 +52,19 @@ def _unspaced() -> re.Pattern[str]:
     # Built for the first text that is not ASCII: such a large set takes milliseconds, which a start should not wait
     # for.
     return re.compile(f"[{_UNSPACED_RANGES}]")
+
+
+@cache
+def _undrawn() -> re.Pattern[str]:
+    """Return the pattern of a printable character that is drawn as nothing.
+
+    These are the ``Default_Ignorable_Code_Point`` of Unicode that are neither format characters nor unassigned, and
+    the empty glyphs of Braille, of notes, and of Khitan.
+    """
+    return re.compile(
+        r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+        r"\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+    )
 
 
 @cache
@@ -142,19 +158,44 @@ def query_terms(query: str) -> list[str]:
 
 
 def sanitize(text: str) -> str:
-    """Return ``text`` without control, bidirectional, zero-width, tag and lone surrogate characters.
+    """Return ``text`` without the characters that a person cannot see: one definition for all foreign text (ADR 79).
 
-    Newlines and tabs stay. The removed characters hide text from a person or control a terminal.
+    These are control, format (bidirectional, zero-width, tag), private, unassigned and lone surrogate characters; the
+    others that Unicode has programs draw as nothing (``Default_Ignorable_Code_Point``: variation selectors, fillers of
+    Hangul and more); and those whose glyph is empty. Newlines and tabs stay, and U+FE0F where it makes an emoji of the
+    symbol before it, or of a keycap.
     """
+    return _with_hidden(text, lambda _: "")
+
+
+def marked(text: str) -> str:
+    """Return ``text`` with the characters that :func:`sanitize` removes made visible, as in ``[U+200B]``."""
+    return _with_hidden(text, lambda char: f"[U+{ord(char):04X}]")
+
+
+def _with_hidden(text: str, shown: Callable[[str], str]) -> str:
+    """Return ``text`` with each character that a person cannot see as ``shown`` returns it."""
     # Characters that are kept are excluded first: nearly every text has no other unprintable one.
-    if text.replace("\n", "").replace("\t", "").isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or not _undrawn().search(text)):
         return text
+    if _EMOJI_STYLE in text:
+        text = re.sub(_EMOJI_STYLE, lambda at: at[0] if _is_styled(at.string, at.start()) else shown(at[0]), text)
     hidden = [
         char
         for char in set(text)
-        if not char.isprintable() and char not in _KEPT_CONTROLS and unicodedata.category(char).startswith("C")
+        if char not in _KEPT and (unicodedata.category(char).startswith("C") or _undrawn().match(char))
     ]
-    return text.translate(dict.fromkeys(map(ord, hidden))) if hidden else text
+    return text.translate({ord(char): shown(char) for char in hidden}) if hidden else text
+
+
+def _is_styled(text: str, at: int) -> bool:
+    """Return whether the character before ``at`` is one that U+FE0F makes an emoji."""
+    before = text[at - 1 : at]
+    if before.isascii():
+        return before != "" and before in _KEYS and text[at + 1 : at + 2] == _KEYCAP
+    if before in _STYLED_BESIDES:
+        return True
+    return unicodedata.category(before) in _SYMBOLS and not _undrawn().match(before)
 
 
 def one_line(text: str) -> str:

@@ -1,13 +1,14 @@
 """Makes a downstream's tool definition fit to be listed: repaired if that is safe, refused otherwise."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
 from toolcrib.base.model import Example, JsonObject, Tool
-from toolcrib.base.text import one_line, sanitize, split_summary, truncate
+from toolcrib.base.text import marked, one_line, sanitize, split_summary, truncate
 from toolcrib.catalog.index import Card
 from toolcrib.config.schema import ServerSection, ToolExamplesSection, ToolSection
 
@@ -109,17 +110,56 @@ def with_text(value: Any, path: Path, text: str) -> Any:
     return copy
 
 
-def sanitized(definition: JsonObject, texts: Sequence[tuple[Path, str]]) -> JsonObject:
-    """Return a definition with these ``texts`` freed of hidden and terminal control characters."""
-    every = "".join([text for _, text in texts])
-    if sanitize(every) == every:  # true of nearly all definitions, whose texts then need not be checked one by one
+def sanitized(definition: JsonObject, canonical: str) -> JsonObject:
+    """Return a definition, whose canonical JSON is given, with texts free of the characters that a person cannot see.
+
+    Raises:
+        DefinitionError: others are left, in names or values without which a call would mean something else.
+
+    """
+    if _DELETE not in canonical and not _MAY_BE_UNSEEN.search(canonical):  # true of nearly all definitions
         return definition
-    for path, text in texts:
+    for path, text in texts_in(definition):
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
+    refuse_unseen(definition)
     return definition
 
 
+def refuse_unseen(value: Any) -> None:
+    """Let pass a name or a JSON value of which a person can see every character, in names of members too.
+
+    Raises:
+        DefinitionError: there is another one; the text says where, and which.
+
+    """
+    for path, text in _unseen(value, ()):
+        shown = truncate(", ".join(dict.fromkeys(_MARKED.findall(marked(text)))), _PLACE_MAX)
+        place = truncate(one_line(".".join(map(str, path))), _PLACE_MAX) or "its name"
+        raise DefinitionError(
+            f"has characters that a person cannot see in {place} ({shown}), without which a call would be another one"
+        )
+
+
+def _unseen(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each string with a character that a person cannot see, with its path; that of a name ends with it."""
+    if isinstance(value, str):
+        if sanitize(value) != value:
+            yield path, value
+    elif isinstance(value, dict):
+        for key, member in cast("JsonObject", value).items():
+            if sanitize(key) != key:
+                yield (*path, key), key
+            yield from _unseen(member, (*path, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(cast("list[Any]", value)):
+            yield from _unseen(item, (*path, number))
+
+
+_MAY_BE_UNSEEN, _DELETE = re.compile(r"\\(?:[bfr]|u(?!201|202[0-6]))"), "\x7f"
+"""What canonical JSON has for controls, and for what is not ASCII but for dashes and quotation marks."""
+_MARKED = re.compile(r"U\+[0-9A-F]{4,6}")
+_PLACE_MAX = 80
 _TAG_ORDER = ("minimal", "common", "edge-case")
 _ARGS_MAX = 2000
 _DESCRIPTION_MAX = 200

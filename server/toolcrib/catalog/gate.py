@@ -10,7 +10,7 @@ from typing import Protocol
 
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, JsonObject, LoadingMode, Tool
-from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
+from toolcrib.base.names import SEPARATOR, host_spellings, public_name, tool_matcher
 from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.snapshot import Catalog, Permitted
@@ -163,6 +163,7 @@ class Gate:
     def __init__(self, settings: Settings, policy: Policy, prices: Mapping[str, int] = NO_PRICES) -> None:
         """``prices`` are the tokens of tools by fingerprint, as far as they are known by now."""
         self._policy, self._servers, self._prices = policy, tuple(settings.servers), prices
+        self._settings = settings
         self._whole_list_max = settings.toolcrib.gate.pass_through_tokens
         self.maskers = NameMaskers(self._servers, BUILTIN_NAMES)
         self._lists_all = not settings.toolcrib.tool_search.enabled
@@ -198,6 +199,19 @@ class Gate:
         if not catalog.permitted(permissions).scoped:
             return catalog.permitted(permissions)
         return catalog.open_to(permissions, frozenset(self.opened(session, catalog)))
+
+    def still_permits(self, session: Session, tool: Tool) -> bool:
+        """Return whether the caller may use a tool, in the catalog or not: for what an earlier call of it has left.
+
+        It may have got another public name meanwhile, which is the one that globs are about.
+        """
+        server = self._settings.servers.get(tool.server)
+        words = server and server.options.tools.get(tool.name)
+        if server is None or (words and words.hide):
+            return False
+        shown = (words and words.name) or tool.name
+        public = public_name(tool.server, shown, self._settings.toolcrib.limits.name_max)
+        return self.permissions(session).permits(tool.server, tool.name, public)
 
     def opened(self, session: Session, catalog: Catalog, active: Active | None = None) -> Mapping[int, str]:
         """Return the rows that active skills make available, each with a skill; ``active`` None: the session's own."""

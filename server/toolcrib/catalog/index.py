@@ -26,7 +26,7 @@ from toolcrib.storage.vectors import Texts, create_vectors
 
 _Value = TypeVar("_Value")
 
-ROW_FORMAT = 5
+ROW_FORMAT = 6
 """Increased when the row of an unchanged tool would differ."""
 
 _CALLERS_MAX = 1000

@@ -22,6 +22,7 @@ from toolcrib.catalog.definitions import (
     listable,
     overridden,
     prose_of,
+    refuse_unseen,
     said,
     sanitized,
     texts_in,
@@ -206,10 +207,11 @@ def _draft(tool: _Found, max_bytes: int) -> _Draft:
     listed, canonical = listable(tool.raw, max_bytes)
     if tool.override:
         listed, canonical = encodable(overridden(listed, tool.override), max_bytes)
-    texts = texts_in(listed)
-    definition = sanitized(listed, texts)
+    refuse_unseen(tool.name)
+    definition = sanitized(listed, canonical)
     if definition is not listed:
-        canonical, texts = canonical_json(definition), texts_in(definition)
+        canonical = canonical_json(definition)
+    texts = texts_in(definition)
     schema = as_object(definition["inputSchema"])
     declared = list(parameters(schema, schema))
     described = list(islice(_described(declared, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX))

@@ -27,6 +27,7 @@ from toolcrib.catalog.definitions import (
     DefinitionError,
     Path,
     encodable,
+    refuse_unseen,
     texts_in_value,
     valid_icons,
     valid_meta,
@@ -445,16 +446,22 @@ def _address(value: Any, key: str, most: int) -> str:
         raise DefinitionError(f"has a {key} of {len(value)} characters; at most {most} are allowed")
     if value.encode("utf-8", "replace").decode() != value:
         raise DefinitionError(f"has a {key} that is not valid Unicode")
-    if key != "name" and one_line(value) != value:
+    if one_line(value) != value and (key != "name" or sanitize(value) != value):
         raise DefinitionError(f"has a {key} with characters that a reader would not see")
     return value
 
 
 def _cleaned(kind: OfferKind, definition: JsonObject) -> JsonObject:
-    """Return a definition whose texts have no hidden or terminal control characters."""
+    """Return a definition whose texts have no characters that a person cannot see.
+
+    Raises:
+        DefinitionError: others are left, in names or values that programs interpret.
+
+    """
     for path, text in texts_of(kind, definition):
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
+    refuse_unseen(definition)
     return definition
 
 
@@ -527,7 +534,7 @@ _REPAIRS: Mapping[str, Callable[[Any], Any]] = {
 """Functions that make each known field valid; None drops it."""
 
 
-_FORMAT = 1
+_FORMAT = 2
 """Increased when the row of an unchanged offer would differ."""
 
 _log = logging.getLogger(__name__)

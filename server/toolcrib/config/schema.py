@@ -521,8 +521,10 @@ class ServerResultsSection(Section):
 
 
 class ResultsSection(Section):
-    """How the answers of toolcrib's own tools are sent; results of servers pass unchanged, but for their length."""
+    """How answers are sent; results of servers pass unchanged, but for their length and `hidden`."""
 
+    hidden: Literal["pass", "mark"] = "pass"
+    """What a tool's result holds that a person cannot see: pass it on, or `mark` it in its texts, as in `[U+200B]`."""
     structured: Literal["auto", "always", "never"] = "auto"
     """Send structured content in addition to text; `auto`: not to hosts known to show text if it is alone."""
     hosts: dict[str, HostSection] = Field(default={})

@@ -302,7 +302,7 @@ class Gateway:
                 open_offline, settings, runtime, state=self._state, keep_rows=self._keep_rows, before=before
             )
             offline = await stack.enter_async_context(_opened(opening))
-            long_results = LongResults(settings, offline.index, self._pages, runtime.clock)
+            long_results = LongResults(settings, offline.gate, offline.index, self._pages, runtime.clock)
             tools = ToolUseCases(offline, fleet, long_results, deadline, self.caller_tasks)
             await stack.enter_async_context(_following(offline, fleet))
             skills = None

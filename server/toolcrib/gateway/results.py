@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio.to_thread
 
@@ -14,7 +14,8 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.handles import NewHandle, new_handle
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import BUILTIN_NAMES, READ_MORE, Caller, JsonObject, Tool
-from toolcrib.base.text import characters_of
+from toolcrib.base.text import characters_of, marked
+from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
@@ -192,15 +193,19 @@ _NOTHING = (
 Owner = tuple[Caller, str]
 """The caller, and the session."""
 
+Permits = Callable[[Tool], bool]
+"""Returns whether the owner may use a tool now: the decision falls at each read, not when the result was kept."""
+
 
 @dataclass(slots=True)
 class _Kept:
-    """The pages of one result, page 2 first; ``read`` is the number of the page read last.
+    """The pages of one result of a tool, page 2 first; ``read`` is the number of the page read last.
 
     ``whole`` is the result, to be searched, or empty where it is too large to be kept besides.
     """
 
     owner: Owner
+    tool: Tool
     pages: tuple[bytes, ...]
     expires: float
     whole: bytes = b""
@@ -227,8 +232,8 @@ class ResultPages:
         self._limits, self._now, self._new_handle = limits, now, new_handle
         self._kept: dict[str, _Kept] = {}
 
-    def keep(self, owner: Owner, pages: Sequence[bytes], whole: bytes = b"") -> tuple[str, int]:
-        """Store the pages that fit into the owner's share, and return their handle and number.
+    def keep(self, owner: Owner, tool: Tool, pages: Sequence[bytes], whole: bytes = b"") -> tuple[str, int]:
+        """Store the pages of a tool's result that fit into the owner's share, and return their handle and number.
 
         The whole result is stored too, if there is room. The owner's oldest results are evicted first; if all owners
         together exceed the limit, results of the caller with the most.
@@ -245,21 +250,21 @@ class ResultPages:
             return handle, 0
         fits = len(whole) <= left and len(fitting) == len(pages)
         expires = self._now() + self._limits.results_kept_s
-        self._kept[handle] = _Kept(owner, tuple(fitting), expires, whole if fits else b"")
+        self._kept[handle] = _Kept(owner, tool, tuple(fitting), expires, whole if fits else b"")
         while self._size(owner) > self._limits.results_kept_bytes:
             self._forget_oldest(lambda kept: kept.owner == owner)
         while self._size() > self._limits.results_kept_total_bytes:
             self._forget_oldest(self._is_of_greatest())
         return handle, len(fitting) if handle in self._kept else 0
 
-    def page(self, owner: Owner, handle: str, number: int | None) -> Page:
+    def page(self, owner: Owner, handle: str, number: int | None, permits: Permits) -> Page:
         """Return a page by its number, or the one after the page read last.
 
         Raises:
-            BadRequest: no valid handle of this owner, or no such page.
+            BadRequest: no valid handle of this owner, a tool that it may not use any more, or no such page.
 
         """
-        kept = self._of(owner, handle)
+        kept = self._of(owner, handle, permits)
         last = len(kept.pages) + 1
         wanted = kept.read + 1 if number is None else number
         if not 1 < wanted <= last:
@@ -267,23 +272,23 @@ class ResultPages:
         kept.read = wanted
         return Page(kept.pages[wanted - 2], wanted, last)
 
-    def whole(self, owner: Owner, handle: str) -> bytes:
+    def whole(self, owner: Owner, handle: str, permits: Permits) -> bytes:
         """Return a whole result.
 
         Raises:
-            BadRequest: no valid handle of this owner, or only pages of it are kept.
+            BadRequest: no valid handle of this owner, a tool that it may not use any more, or only pages are kept.
 
         """
-        whole = self._of(owner, handle).whole
+        whole = self._of(owner, handle, permits).whole
         if not whole:
             raise BadRequest("Only pages of this result are kept, because it is too large: read it with 'page'.")
         return whole
 
-    def _of(self, owner: Owner, handle: str) -> _Kept:
+    def _of(self, owner: Owner, handle: str, permits: Permits) -> _Kept:
         self._forget_expired()
         kept = self._kept.get(handle)
-        # One answer for both, so that nobody learns which handles exist.
-        if kept is None or kept.owner != owner:
+        # One answer for all, so that nobody learns which handles exist, nor that a tool was denied.
+        if kept is None or kept.owner != owner or not permits(kept.tool):
             raise BadRequest(_NOTHING)
         return kept
 
@@ -329,15 +334,21 @@ class _Bound:
 class LongResults:
     """Splits results by what a model can bear, and stores the rest in ``kept``. ``clock`` is monotonic, in seconds.
 
-    ``index`` has the definitions of tools. The smallest bound holds: that of the server, that of the client's host, and
-    ``limits.result_max_bytes``.
+    ``gate`` decides who reads on; ``index`` has the definitions of tools. The smallest bound holds: that of the server,
+    that of the client's host, and ``limits.result_max_bytes``.
     """
 
     def __init__(
-        self, settings: Settings, index: ToolIndex, kept: ResultPages, clock: Callable[[], float] = monotonic
+        self,
+        settings: Settings,
+        gate: Gate,
+        index: ToolIndex,
+        kept: ResultPages,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         section = settings.toolcrib
-        self._limits, self._index, self._clock = section.limits, index, clock
+        self._limits, self._gate, self._index, self._clock = section.limits, gate, index, clock
+        self._marks_hidden = section.results.hidden == "mark"
         self._of_servers = {key: server.options.results for key, server in settings.servers.items()}
         self._kept = kept
         self._lists_all = not section.tool_search.enabled
@@ -349,6 +360,8 @@ class LongResults:
         The caller is notified if ``read_more`` is added to the session's list.
         """
         session, server = request.session, tool.server
+        if self._marks_hidden:
+            result = await anyio.to_thread.run_sync(_marked, result)
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:
@@ -366,7 +379,7 @@ class LongResults:
         if not (rest or first.left_out):  # what is large is structured content that the client was promised
             return first.first, size
         most = self._of_servers[server].pages_kept
-        handle, kept = self._kept.keep((session.caller, session.label), rest[:most], whole)
+        handle, kept = self._kept.keep((session.caller, session.label), tool, rest[:most], whole)
         if kept and not session.reads_more and self._lists_it(session):
             # Before the notification, which the client may answer with a request for the list.
             session.reads_more = True
@@ -410,10 +423,11 @@ class LongResults:
         """Return a later page of a result, as a tool result.
 
         Raises:
-            BadRequest: no valid handle of this session, or no such page.
+            BadRequest: no valid handle of this session, a tool that it may not use any more, or no such page.
 
         """
-        page = self._kept.page((session.caller, session.label), handle, number)
+        permits = partial(self._gate.still_permits, session)
+        page = self._kept.page((session.caller, session.label), handle, number, permits)
         content = await anyio.to_thread.run_sync(json.loads, page.content)
         if page.number == page.last:
             return _with_notice(content, f"[toolcrib: page {page.number} of {page.last}, the last one.]")
@@ -424,10 +438,11 @@ class LongResults:
         """Return the lines of a result that have all of these words, or what a JSON path finds in it, as a tool result.
 
         Raises:
-            BadRequest: no valid handle of this session, no JSON, or no path.
+            BadRequest: no valid handle of this session, a tool that it may not use any more, no JSON, or no path.
 
         """
-        whole = self._kept.whole((session.caller, session.label), handle)
+        permits = partial(self._gate.still_permits, session)
+        whole = self._kept.whole((session.caller, session.label), handle, permits)
         most = characters_of(session.client_profile.result_tokens or _FOUND_TOKENS)
         is_late = partial(self._is_after, self._clock() + self._limits.json_path_s)
         return await anyio.to_thread.run_sync(partial(_found_in, whole, words, path, most, is_late))
@@ -522,6 +537,25 @@ def _found_in(whole: bytes, words: str, path: str, most: int, is_late: Callable[
             most = 0
     head = f"{total:,} found" if total == len(shown) else f"{total:,} found, {len(shown):,} shown: ask for less"
     return {"content": [{"type": "text", "text": "\n".join([*shown, f"[toolcrib: {head}.]"])}]}
+
+
+def _marked(result: JsonObject) -> JsonObject:
+    """Return a result with what a person cannot see in its texts, and in names of members, made visible."""
+    whole: list[Any] = [result]
+    # Not recursive: a server nests as deep as it likes.
+    left: list[tuple[Any, Any]] = [(whole, 0)]
+    while left:
+        holder, place = left.pop()
+        value = holder[place]
+        if isinstance(value, str):
+            holder[place] = marked(value)
+        elif isinstance(value, list):
+            holder[place] = items = list(cast("list[Any]", value))
+            left += ((items, number) for number in range(len(items)))
+        elif isinstance(value, dict):
+            holder[place] = members = {marked(key): held for key, held in cast("JsonObject", value).items()}
+            left += ((members, key) for key in members)
+    return whole[0]
 
 
 def _encoded(page: JsonObject) -> bytes:
