@@ -67,6 +67,8 @@ FILES = {
         (["call", "zoo.echo"], 1, ["text: is required", '"text":{"type":"string"}']),
         (["call", "zoo.echo", "hello"], 2, ["'hello' is neither key=value", "toolcrib call time__get_current_time"]),
         (["call", "zoo.echo", "text:={"], 2, ["text:=", "is not JSON", "line 1, column 2"]),
+        (["call", "zoo.echo", "{bad"], 2, ["what begins with { is not JSON", "line 1, column 2"]),
+        (["search", "x", "--type", "foo"], 2, ["'--type': 'foo' is not one of 'fts'"]),
         (["call", "zoo.echo", "@none.json"], 2, ["none.json cannot be read", "No such file"]),
         (["get", "zo"], 1, ["no server 'zo'", "did you mean zoo?"]),
         (["add", "zoo", "--", "x"], 1, ["already has a server zoo", "`toolcrib remove zoo`"]),
@@ -91,6 +93,23 @@ def test_the_answer_names_what_is_wrong_and_what_mends_it(
     assert not [each for each in said if each not in err], err
     assert "Traceback" not in err
     assert len(err.splitlines()) <= SCREEN
+
+
+@pytest.mark.parametrize("command", [["search", "x"], ["call", "x"], ["tools", "list"], ["index", "refresh"]])
+def test_without_a_config_the_command_that_writes_one_is_named(command: list[str], run: Run):
+    code, _out, err = run(*command)
+    assert code == 1
+    assert "there is no config file" in err
+    assert "`toolcrib init`" in err
+
+
+def test_status_begins_with_what_to_do_where_there_is_no_server(run: Run, tmp_path: Path):
+    code, out, _err = run("status")
+    assert code == 0
+    assert out.startswith("wrong    config: there is no config file, so there are no servers\n")
+    assert out.splitlines()[1].startswith("           `toolcrib init`")
+    (tmp_path / "empty.json").write_text("{}")
+    assert "`toolcrib add` writes one" in run("status", "--config", str(tmp_path / "empty.json"))[1].splitlines()[1]
 
 
 def test_a_wrong_option_of_serve_is_said_in_one_line(run: Run, capsys: pytest.CaptureFixture[str]):

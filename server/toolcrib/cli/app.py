@@ -57,6 +57,7 @@ _PLAINER = {
     "Input should be a valid integer, unable to parse string as an integer": "must be a whole number",
     "Input should be a valid number, unable to parse string as a number": "must be a number",
     "Input should be": "must be",
+    "Value error, ": "",
 }
 """What pydantic says about a value of an option, and what a person is told."""
 

@@ -52,9 +52,9 @@ def parse_arguments(words: Sequence[str]) -> WrittenArguments:
     for word in words:
         pair = _PAIR.fullmatch(word)
         if word.startswith("@"):
-            values = _object(_text(word[1:]), f"the JSON in {word[1:]}")
+            values = _object(_text(word[1:]), f"what is in {word[1:]}")
         elif word.lstrip().startswith(("{", "[")):
-            values = _object(word, "the JSON")
+            values = _object(word, f"what begins with {word.lstrip()[0]}")
         elif pair and pair["key"]:
             if pair["mark"] == "=":
                 written.values.pop(pair["key"], None)

@@ -101,7 +101,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter an option
     if follow:
         _follow(followed(path, time.sleep), wanted, as_json=as_json)
     else:
-        _show_last(recorded(path), wanted, lines, as_json=as_json)
+        _show_last(recorded(path), wanted, lines, as_json=as_json, is_any=path.exists())
 
 
 def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) -> None:
@@ -118,14 +118,17 @@ def _follow(found: Iterator[JsonObject], wanted: EventFilter, *, as_json: bool) 
         return
 
 
-def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, as_json: bool) -> None:
+def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, as_json: bool, is_any: bool) -> None:
     if as_json:
         print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
         return
     narration = EventFormatter()
     # Every event is narrated, also those that are not shown: a line may refer to the events before it.
     shown = ((narration.line(event), event) for event in found)
-    print_lines(deque((line for line, event in shown if line and wanted.takes(event)), lines))
+    last = deque((line for line, event in shown if line and wanted.takes(event)), lines)
+    print_lines(last)
+    if not last and is_any:
+        print_text("among these events is no search and no call; --json shows all of them", error=True)
 
 
 def _moment(text: str | None, now: datetime) -> datetime | None:

@@ -76,6 +76,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         running = [instance.as_json for instance in running_now()]
         print_json({**about, **found.as_json, "listing": listing, "hosts": hosts, "running": running})
         return
+    if nothing := settings.why_no_servers:
+        print_text(f"  config: {nothing.reason}\n           {nothing.hint}", lead="wrong  ", role=Role.BAD)
     for what, why, remedy in _wrong(found, set_aside(settings.state_file)):
         print_text(f"  {what}: {why}\n           {remedy}", lead="wrong  ", role=Role.BAD)
     for file, reason in found.rebuilt.items():

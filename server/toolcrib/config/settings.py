@@ -242,11 +242,13 @@ class Settings:
         if self.servers:
             return None
         if self.config_path is None:
-            return Problem("mcpServers", "there is no config file, so there are no servers", "name one with --config")
+            hint = "`toolcrib init` takes over the servers of your clients, or name a file with --config"
+            return Problem("mcpServers", "there is no config file, so there are no servers", hint)
         if self.skipped:
             hint = "`toolcrib config check` gives the reasons"
             return Problem("mcpServers", "no server is used, because each of them is left out", hint)
-        return Problem("mcpServers", "there are no servers", 'write {"mcpServers": {"NAME": {"command": …}}}')
+        hint = "`toolcrib add` writes one, `toolcrib init` those of your clients"
+        return Problem("mcpServers", "there are no servers", hint)
 
     @property
     def tool_cache_dir(self) -> Path:
