@@ -23,31 +23,45 @@ if TYPE_CHECKING:
         UnknownSkill,
         UnknownTool,
     )
+    from toolcrib.library.crib import Crib, open  # noqa: A004 - toolcrib.open
     from toolcrib.library.hits import ToolHit
+    from toolcrib.library.results import CallResult, SearchResult, ToolInfo
 
 __version__ = "0.1.0"
 
 __all__ = (
     "BadRequest",
     "Busy",
+    "CallResult",
     "CallTimeout",
     "ConfigError",
     "ConnectionLost",
+    "Crib",
     "DownstreamError",
     "LoginNeeded",
     "NotConfirmed",
+    "SearchResult",
     "StartFailed",
     "StartRefused",
     "StoreError",
     "ToolHit",
+    "ToolInfo",
     "ToolcribError",
     "Unavailable",
     "UnknownSkill",
     "UnknownTool",
     "__version__",
+    "open",
 )
 
-_MODULES = {"ToolHit": "library.hits"}
+_MODULES = {
+    "CallResult": "library.results",
+    "Crib": "library.crib",
+    "SearchResult": "library.results",
+    "ToolHit": "library.hits",
+    "ToolInfo": "library.results",
+    "open": "library.crib",
+}
 """Where a name is defined, below this package; the others are errors."""
 
 

@@ -78,8 +78,8 @@ class NotConfirmed(ToolcribError):
 class UnknownTool(ToolcribError):
     """No such tool for this caller. Says nothing about whether others have it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Unknown tool: {name}")
+    def __init__(self, name: str, near: str = "") -> None:
+        super().__init__(f"Unknown tool: {name}{near}")
         self.name = name
 
 

@@ -154,7 +154,7 @@ def server_json(server: "ServerSettings") -> JsonObject:
     """Return the target of a server; of its environment and headers the names only."""
     from toolcrib.base.redaction import MASK
     from toolcrib.config.private_values import masked
-    from toolcrib.config.settings import StdioTarget
+    from toolcrib.config.settings import HttpTarget, StdioTarget
 
     target = server.target
     if isinstance(target, StdioTarget):
@@ -164,6 +164,7 @@ def server_json(server: "ServerSettings") -> JsonObject:
             "cwd": target.cwd and str(target.cwd),
             "env": sorted(target.env),
         }
+    assert isinstance(target, HttpTarget), "a config file names no object of a program"
     return {
         "type": "sse" if target.sse else "http",
         "url": target.public_url,

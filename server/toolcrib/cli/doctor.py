@@ -284,10 +284,13 @@ def _last_words(settings: "Settings", key: str, began: str) -> str:
 
 def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Finding:
     from toolcrib.config.launching import find_program
-    from toolcrib.config.settings import StdioTarget
+    from toolcrib.config.settings import HttpTarget, StdioTarget
 
-    key, target = server.key, server.target
-    place = find_program(target) if isinstance(target, StdioTarget) else target.public_url
+    key, target, place = server.key, server.target, None
+    if isinstance(target, StdioTarget):
+        place = find_program(target)
+    elif isinstance(target, HttpTarget):
+        place = target.public_url
     seconds = None if tried.seconds is None else round(tried.seconds, 1)
     facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
     about, said = f"server {key}", f"; its last output: {last_words}" if last_words else ""

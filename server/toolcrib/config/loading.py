@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from toolcrib.config.paths import (
 )
 from toolcrib.config.schema import HttpSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
-from toolcrib.config.settings import Place, ServerSettings, Settings, has_scoped_tools
+from toolcrib.config.settings import MemoryTarget, Place, ServerSettings, Settings, has_scoped_tools
 from toolcrib.config.variables import Keyring, MissingSecret, References, Variables, no_keyring
 
 NEW_FILE = USER_FILES[-1]
@@ -47,6 +47,22 @@ _CONTEXT = ("tenant_id", "project_id", "profile", "session_id")
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What a program configures itself: nothing is looked for that it does not name.
+
+    ``document`` takes the place of a file. ``entries`` are further ones of ``mcpServers``, ``objects`` servers that are
+    objects of the program, by the same names. ``in_memory``: nothing is stored. ``folder`` is where everything is
+    stored; without it, where commands store it for the same file.
+    """
+
+    document: JsonObject = field(default_factory=dict[str, Any])
+    entries: JsonObject = field(default_factory=dict[str, Any])
+    objects: Mapping[str, MemoryTarget] = field(default_factory=dict[str, MemoryTarget])
+    in_memory: bool = True
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Source:
     """Where the config comes from; ``path`` None is the embedded default. Its paths start from ``base``."""
 
@@ -55,10 +71,13 @@ class _Source:
     environ: Mapping[str, str]
     cwd: Path
     references: References
+    given: Given | None = None
 
     @property
     def name(self) -> str:
-        return "the built-in defaults" if self.path is None else str(self.path)
+        if self.path is not None:
+            return str(self.path)
+        return "the built-in defaults" if self.given is None else "the config of this program"
 
 
 def load(
@@ -67,21 +86,22 @@ def load(
     cwd: Path,
     keyring: Keyring = no_keyring,
     learned: Learned | None = None,
+    given: Given | None = None,
 ) -> Settings:
     """Return what is configured: in ``path``, else ``$TOOLCRIB_CONFIG``, else the user's config directory.
 
     Without any file: no downstream. A relative ``path`` starts from ``cwd``, where no file is ever used by itself.
     The ``keyring`` is asked for what the config takes from there. ``learned`` are the secrets that have come up in this
-    process. Blocks.
+    process. With what is ``given`` by a program, only ``path`` is read. Blocks.
 
     Raises:
         ConfigError: the file cannot be used; it carries everything that is wrong.
 
     """
     findings = Findings()
-    config, base = _find(path, environ, cwd, findings)
-    source = _Source(config, base, environ, cwd, References(environ, base, keyring))
-    document: JsonObject = {}
+    config, base = (None, cwd) if given and path is None else _find(path, environ, cwd, findings)
+    source = _Source(config, base, environ, cwd, References(environ, base, keyring), given)
+    document: JsonObject = given.document if given else {}
     if source.path is not None:
         if _is_missing(source.path):
             hint = f"check the path, or `toolcrib init --config {source.path}` writes it"
@@ -89,6 +109,8 @@ def load(
         # The list of problems becomes that of the findings, which the rest adds to.
         document, findings.problems = read(source.path)
         findings.problems += foreign_shapes(document, source.path)
+    if given and given.entries:
+        document = _with_entries(document, given.entries, findings)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
     findings.notices += _read_env_file(document, environ, source.references)
     # Reading goes on after a mistake, so that a person sees all of them at once.
@@ -108,11 +130,18 @@ def load(
         raise ConfigError(source.name, findings.problems)
     without_effect = tuple(keys_without_effect(section))
     section = _with_absolute_paths(_with_context(section, environ), source)
+    in_memory = given is not None and given.in_memory
+    if in_memory:
+        section = _with(section, ["skills", "from_servers"], value=False)  # they are read from copies on disk
+    if given and path is None and "skills" not in section.model_fields_set:
+        # Folders of the person and of the repository are looked for, which this program did not name.
+        section = _with(section, ["skills", "enabled"], value=False)
     return Settings(
         source=source.name,
         config_path=source.path,
         cache_dir=_directory(section.cache_dir, "TOOLCRIB_CACHE_DIR", user_cache_dir, source),
         state_dir=_directory(section.state_dir, "TOOLCRIB_STATE_DIR", user_state_dir, source),
+        in_memory=in_memory,
         toolcrib=section,
         servers=servers,
         place=_place(source),
@@ -215,13 +244,30 @@ def _servers(
         findings.problems.append(Problem("mcpServers", "must be an object of servers by name", hint))
         return {}
     options = _object((_object(document.get("toolcrib")) or {}).get("servers")) or {}
+    objects = source.given.objects if source.given else dict[str, MemoryTarget]()
     for key in options:
-        if key not in entries:
+        if key not in entries and key not in objects:
             path = join("toolcrib.servers", key)
-            findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, entries)))
+            findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, [*entries, *objects])))
+    findings.problems += (_twice(key) for key in objects if key in entries)
     reader = ServerReader(section, source.environ, source.base, findings, source.references)
-    servers = (reader.read(key, entry) for key, entry in entries.items())
+    servers = [reader.read(key, entry) for key, entry in entries.items()]
+    servers += [reader.in_memory(key, target) for key, target in objects.items()]
     return {server.key: server for server in servers if server is not None}
+
+
+def _with_entries(document: JsonObject, entries: JsonObject, findings: Findings) -> JsonObject:
+    """Return a config with further entries of servers."""
+    own = _object(document.get("mcpServers"))
+    if own is None:
+        return document  # which is an error below
+    findings.problems += (_twice(key) for key in entries if key in own)
+    return {**document, "mcpServers": {**own, **entries}}
+
+
+def _twice(key: str) -> Problem:
+    hint = "give one of them another name"
+    return Problem(join("mcpServers", key), "is a server of the config and one of the program", hint)
 
 
 def _object(value: Any) -> JsonObject | None:
@@ -314,6 +360,8 @@ def _place(source: _Source) -> Place:
 def _directory(
     configured: str | None, variable: str, default: Callable[[Mapping[str, str], Path | None], Path], source: _Source
 ) -> Path:
+    if source.given and source.given.folder:
+        return source.given.folder
     if configured is not None:
         return Path(configured)
     named = source.environ.get(variable)
@@ -360,7 +408,7 @@ def _at(section: BaseModel, key: str) -> Any:
     return value
 
 
-def _with(section: ToolcribSection, path: list[str], value: Any) -> ToolcribSection:
+def _with(section: ToolcribSection, path: list[str], value: object) -> ToolcribSection:
     """Return a copy in which the key at ``path`` has this value."""
     name, *inner = path
     if inner:

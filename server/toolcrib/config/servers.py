@@ -17,7 +17,14 @@ from toolcrib.config.launching import ChildEnvironments, safe_names, starts_tool
 from toolcrib.config.paths import absolute
 from toolcrib.config.private_values import private_arguments, private_headers, private_parts
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
-from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target, fingerprint
+from toolcrib.config.settings import (
+    HttpTarget,
+    MemoryTarget,
+    ServerSettings,
+    StdioTarget,
+    Target,
+    fingerprint,
+)
 from toolcrib.config.variables import References, Variables
 
 _TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
@@ -68,6 +75,20 @@ class ServerReader:
             fingerprint=fingerprint(entry, options, self.section),
             secrets=tuple(dict.fromkeys(self._secrets(entry, options, variables))),
         )
+
+    def in_memory(self, key: str, target: MemoryTarget) -> ServerSettings | None:
+        """Return the server that an object of the program is, or None if its options leave it out."""
+        options, path = _options_of(key, self.section), join("mcpServers", key)
+        if not key.strip():
+            self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
+        if not options.enabled:
+            self.findings.skipped.append(Problem(path, "is disabled"))
+            return None
+        own = self.section.servers.get(key)
+        # Connected once: to be stopped and started again costs it its state, and saves nothing.
+        if own is None or "start" not in own.model_fields_set:
+            options = options.model_copy(update={"start": "eager"})
+        return ServerSettings(key, target, options, fingerprint(target, options, self.section))
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
         """Return the entry where its shape is right, with its type settled."""

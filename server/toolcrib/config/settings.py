@@ -1,11 +1,12 @@
 """What the rest of the program gets from a config file: parsed, expanded and frozen."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolcrib.base.errors import Problem
@@ -15,6 +16,9 @@ from toolcrib.config.findings import join
 from toolcrib.config.paths import TOKENS, user_model_dir
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.variables import EnvFile
+
+if TYPE_CHECKING:
+    from toolcrib.jsonrpc.sdk import Channel  # imports the SDK, which most commands do without
 
 
 def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:
@@ -34,13 +38,13 @@ def has_scoped_tools(section: ToolcribSection) -> bool:
     return bool(scoped_globs(section)) or any(each.default_loading_mode is LoadingMode.SKILL for each in modes)
 
 
-def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSection) -> str:
+def fingerprint(entry: "ServerEntry | MemoryTarget", options: ServerSection, section: ToolcribSection) -> str:
     """Return the hash of an entry, its options and the general settings that shape rows, as 64 hex digits.
 
     The variables of ``entry`` are filled in, and its ``type`` is ``stdio``, ``http`` or ``sse``.
     """
     identity: dict[str, Any] = {
-        "target": _target(entry),
+        "target": {"version": entry.version} if isinstance(entry, MemoryTarget) else _target(entry),
         # Neither changes what a server offers; the part of auth that does is added below.
         "options": options.model_dump(exclude={"isolation", "auth", "results"}),
         "policy": section.policy.model_dump(),
@@ -142,7 +146,18 @@ class HttpTarget:
         return any(name.lower() == "authorization" for name in self.headers)
 
 
-Target = StdioTarget | HttpTarget
+@dataclass(frozen=True, slots=True)
+class MemoryTarget:
+    """A downstream that is an object of the program that runs toolcrib. ``open`` opens a channel to it.
+
+    ``version`` differs between two of which one may have other tools.
+    """
+
+    open: "Callable[[], AbstractAsyncContextManager[Channel]]" = field(repr=False)
+    version: str
+
+
+Target = StdioTarget | HttpTarget | MemoryTarget
 
 _OF_TOOLS: Sequence[str] = (
     "description default_loading_mode always_loaded_tools deferred_tools tags side_effects tool_examples "

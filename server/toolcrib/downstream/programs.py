@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import Self
 
 from toolcrib.config.launching import module_of, path_of_program
-from toolcrib.config.settings import HttpTarget, StdioTarget, Target
+from toolcrib.config.settings import HttpTarget, MemoryTarget, StdioTarget, Target
 
 
 class Freshness(StrEnum):
@@ -79,6 +79,8 @@ class Program:
         """Find a server's program. Blocks."""
         if isinstance(target, HttpTarget):
             return cls(Freshness.HOUR)
+        if isinstance(target, MemoryTarget):
+            return cls(Freshness.VERSION)
         named = tuple(_files_in_arguments(target))
         if _name(target) in _LAUNCHERS:
             return cls(_freshness_of_launched(target, named), named)

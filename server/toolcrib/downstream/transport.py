@@ -1,4 +1,4 @@
-"""From a server's settings to a dispatcher of messages: over a process's pipes, streamable HTTP, or the older SSE."""
+"""From a server's settings to a dispatcher of messages: over pipes, streamable HTTP, the older SSE, or in memory."""
 
 import math
 import secrets
@@ -22,7 +22,7 @@ from toolcrib.auth.logins import Logins
 from toolcrib.base.text import truncate
 from toolcrib.config.launching import find_program
 from toolcrib.config.schema import LimitsSection
-from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
+from toolcrib.config.settings import HttpTarget, MemoryTarget, ServerSettings, StdioTarget, Target
 from toolcrib.downstream.failures import last_words
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpChannel, HttpClient, Login
 from toolcrib.downstream.process import Child, Lifeline, running
@@ -109,6 +109,9 @@ async def open_streams(
                     return f"it {paced.fault}" if paced.fault else ""
 
                 yield Streams(HttpChannel(paced, write, mark), http=True, explain=explain, correlates=not target.sse)
+        case MemoryTarget() as target:
+            async with target.open() as channel:
+                yield Streams(channel, http=False, explain=_nothing_known)
 
 
 @asynccontextmanager
@@ -232,7 +235,7 @@ async def _nothing_known() -> str:
 
 
 async def _mark_of(target: Target) -> str | None:
-    if isinstance(target, HttpTarget):
+    if not isinstance(target, StdioTarget):
         return None
     # The deadline of the start holds, even if a file system does not answer.
     return await anyio.to_thread.run_sync(lambda: Program.find(target).mark(), abandon_on_cancel=True)

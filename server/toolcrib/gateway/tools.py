@@ -598,20 +598,34 @@ class ToolUseCases:
             return failure(str(error))
 
     async def call_any(self, request: Request, name: str, arguments: object, *, read_only: bool = False) -> JsonObject:
-        """Answer ``tool_call``: any permitted tool, in any spelling, with arguments validated first."""
-        decide = partial(self._decide_any, read_only=read_only)
+        """Answer ``tool_call`` as :meth:`call` does, with errors that a model can act on in the result."""
         try:
-            result = await self._run(request, name, arguments, decide, source="tool_call")
+            result = await self.call(request, name, arguments, read_only=read_only)
             return await self._with_introduction(request.session, name, result)
-        except UnknownTool as error:
-            catalog = self.indexer.current()
-            return failure(str(error) + await self.finder.near_names(request.session, name, catalog))
         except DownstreamError as error:
             if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open the URL in the error
                 raise
             return failure(f"The server of {name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
             return failure(str(error))
+
+    async def call(self, request: Request, name: str, arguments: object, *, read_only: bool = False) -> JsonObject:
+        """Call any permitted tool, in any spelling, with arguments validated first; return its result.
+
+        Raises:
+            UnknownTool: denied, hidden from this caller or nonexistent: indistinguishable.
+            BadRequest: invalid arguments.
+            NotConfirmed: a person has to confirm first, and has not.
+            Unavailable: its server gave no answer.
+            DownstreamError: the downstream's own JSON-RPC error.
+
+        """
+        decide = partial(self._decide_any, read_only=read_only)
+        try:
+            return await self._run(request, name, arguments, decide, source="tool_call")
+        except UnknownTool as error:
+            near = await self.finder.near_names(request.session, name, self.indexer.current())
+            raise UnknownTool(error.name, near) from None
 
     async def _with_introduction(self, session: Session, name: str, result: JsonObject) -> JsonObject:
         """Return a result with what the tool's server says of itself behind it, if the session was not shown that.

@@ -3,13 +3,15 @@
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from operator import attrgetter
 from typing import Any, Literal, Protocol, cast
 
 import anyio
 import mcp_types as types
 from mcp import MCPError, ServerSession
+from mcp.client._memory import InMemoryTransport
 from mcp.client._transport import TransportStreams
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -119,7 +121,9 @@ __all__ = [
     "find_invalid_x_mcp_header",
     "handler_exception_to_error_data",
     "listen",
+    "low_level_server",
     "mcp_param_headers",
+    "open_object",
     "progress_token_from_params",
     "run_notify_intercept",
     "serve_by_era",
@@ -383,3 +387,23 @@ class StreamDispatcher(JSONRPCDispatcher[TransportContext]):
             await super().run(*handlers, **options)
         finally:
             self.ended.set()
+
+
+# -- a server that is an object of this program -----------------------------------------------------
+
+
+def low_level_server(server: object) -> Server[Any] | None:
+    """Return the SDK's server that an object is or has, as those of FastMCP and the SDK's own ``MCPServer`` do."""
+    known = (server, getattr(server, "_lowlevel_server", None), getattr(server, "_mcp_server", None))
+    return next((cast("Server[Any]", each) for each in known if isinstance(each, Server)), None)
+
+
+@asynccontextmanager
+async def open_object(server: object) -> AsyncGenerator[Channel]:
+    """Run a server that is an object of this program, and open a channel to it in memory."""
+    found = low_level_server(server)
+    assert found is not None
+    # FastMCP has a lifespan of its own, besides that of the SDK's server in it.
+    lifespan: Callable[[], AbstractAsyncContextManager[Any]] = getattr(server, "_lifespan_manager", nullcontext)
+    async with lifespan(), InMemoryTransport(found) as streams:
+        yield StreamDispatcher(*streams)

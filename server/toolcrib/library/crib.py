@@ -1,0 +1,266 @@
+"""toolcrib in a program: the gateway that a server serves, opened as a block, without a process or a socket."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Literal, cast
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.auth.keyring import SystemKeyring
+from toolcrib.base.errors import BadRequest, ToolcribError, innermost
+from toolcrib.base.model import Caller, JsonObject, SearchType
+from toolcrib.catalog.tool_search import FoundTool, SearchRequest
+from toolcrib.config.loading import Given, load
+from toolcrib.config.settings import MemoryTarget, Settings
+from toolcrib.gateway.runtime import Runtime
+from toolcrib.jsonrpc.sdk import low_level_server, open_object
+from toolcrib.library.function_server import function_target
+from toolcrib.library.hits import Reasons, ToolHit
+from toolcrib.library.results import CallResult, SearchResult, ToolInfo
+from toolcrib.policy.requests import Progress, Request
+from toolcrib.policy.sessions import RunActivations, Session, local_caller
+from toolcrib.server.serving import Serving, open_server
+
+Config = str | os.PathLike[str] | Mapping[str, Any]
+"""A config file, or what would stand in one."""
+
+OnEvent = Callable[[Mapping[str, Any]], None]
+"""Gets each event (docs/events.md), at once: it must not wait."""
+
+LOCAL = "local"
+"""The name of the server that has the functions of ``tools``."""
+
+_TRANSPORT = "program"
+
+
+def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
+    config: Config | None = None,
+    *,
+    servers: Mapping[str, object] | None = None,
+    tools: Iterable[Callable[..., Any]] = (),
+    cache: str | os.PathLike[str] | None = None,
+    on_event: OnEvent | None = None,
+) -> "Opening":
+    """Open the servers of a config, and objects and functions of this program, as one; use it by ``async with``.
+
+    ``config`` is the path of a config file, or what would stand in one; nothing is looked for that is not named.
+    ``servers`` are further servers by name: entries of ``mcpServers``, server objects of the SDK or FastMCP, or lists
+    of functions. ``tools`` are functions, which become tools of the server ``local``. All of them are searched, decided
+    about, checked, confirmed and bounded as the servers of a config are.
+
+    ``cache``: None keeps everything in memory and writes nothing to disk. ``"user"`` shares what the command line has
+    stored for the same config file: known lists, decisions and logins. A path is a folder to store it in. Logins to
+    servers, and skills of servers, need one of the latter two.
+
+    ``on_event`` gets each event as it happens.
+
+    Raises:
+        BadRequest: a function cannot be a tool, or a server is none.
+        ConfigError: from the block's beginning: the config cannot be used; it has everything that is wrong.
+
+    >>> async def main():
+    ...     def add(a: int, b: int) -> int:
+    ...         '''Add two numbers.'''
+    ...         return a + b
+    ...     async with open(tools=[add]) as crib:
+    ...         [hit, *_] = await crib.search("sum of two numbers, add them")
+    ...         return hit.name, await crib.call(hit.name, {"a": 1, "b": 2})
+    >>> anyio.run(main)
+    ('local__add', CallResult('3'))
+
+    """
+    entries: JsonObject = {}
+    objects: dict[str, MemoryTarget] = {}
+    for name, server in (servers or {}).items():
+        if isinstance(server, Mapping):
+            entries[name] = dict(cast("Mapping[str, Any]", server))
+        else:
+            objects[name] = _target_of(name, server)
+    if functions := list(tools):
+        if LOCAL in objects or LOCAL in entries:
+            raise BadRequest(f"'{LOCAL}' is the server that has the functions of tools=: name yours otherwise.")
+        objects[LOCAL] = function_target(functions)
+    if cache == "user" and not isinstance(config, str | os.PathLike):
+        raise BadRequest("cache='user' shares what is stored for a config file, so it needs the path of one.")
+    folder = None if cache is None or cache == "user" else Path(cache)
+    document = {**config} if isinstance(config, Mapping) else {}
+    given = Given(document, entries, objects, in_memory=cache is None, folder=folder and folder.absolute())
+    path = Path(config) if isinstance(config, str | os.PathLike) else None
+    return Opening(path, given, on_event)
+
+
+def _target_of(name: str, server: object) -> MemoryTarget:
+    """Return the target of a server that is not an entry."""
+    if low_level_server(server) is not None:
+        # What its list is made of is not known before it runs, so it is never that of an earlier run.
+        return MemoryTarget(partial(open_object, server), token_hex())
+    if isinstance(server, Sequence) and not isinstance(server, str | bytes):
+        return function_target(cast("Sequence[Any]", server))
+    raise BadRequest(
+        f"The server {name!r} is a {type(server).__name__}: give an entry of mcpServers, a server object of the SDK or "
+        "FastMCP, or a list of functions."
+    )
+
+
+class Opening:
+    """What :func:`open` returns: enter it by ``async with``, once."""
+
+    def __init__(self, path: Path | None, given: Given, on_event: OnEvent | None) -> None:
+        self._path, self._given, self._on_event = path, given, on_event
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "Crib":
+        """Open everything, and list the servers in the background; functions and objects are listed at once."""
+        async with AsyncExitStack() as stack:
+            try:
+                settings = await anyio.to_thread.run_sync(self._settings)
+                runtime = Runtime(mirror=self._mirror if self._on_event else None)
+                serving = await stack.enter_async_context(open_server(settings, _TRANSPORT, runtime))
+                with anyio.move_on_after(settings.toolcrib.limits.first_index_wait_s):
+                    await serving.gateway.fleet.first_listing(self._given.objects)
+            except BaseExceptionGroup as group:
+                if isinstance(failure := innermost(group), ToolcribError):
+                    raise failure from None
+                raise
+            self._stack = stack.pop_all()
+        return Crib(serving, local_caller(settings))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Close everything: no process, task or file is left."""
+        try:
+            await self._stack.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            # The block's own error comes out as it was raised, not in the groups of tasks that are ours.
+            if innermost(group) is not error:
+                raise
+        return False
+
+    def _settings(self) -> Settings:
+        return load(self._path, dict(os.environ), Path.cwd(), SystemKeyring().get, given=self._given)
+
+    def _mirror(self, line: str) -> None:
+        assert self._on_event is not None
+        self._on_event(json.loads(line))
+
+
+class Crib:
+    """The tools and skills of all servers, for one caller. Made by :func:`toolcrib.open`, and good for its block.
+
+    All of its methods may be called at the same time, in any task of the block.
+    """
+
+    def __init__(self, serving: Serving, caller: Caller) -> None:
+        self._serving = serving
+        self._session = Session("program", caller, RunActivations(), growing=False)
+
+    def __repr__(self) -> str:
+        """Return which servers it has, and for whom."""
+        return f"Crib({', '.join(self._serving.gateway.settings.servers)}; for {self._session.caller.principal})"
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 8,
+        search_type: Literal["fts", "regex", "exact"] = "fts",
+        server: str | None = None,
+    ) -> SearchResult:
+        """Find the tools that fit a request, in any words, the best first; only those that may be called.
+
+        ``search_type`` ``regex`` takes the query as a pattern (RE2), ``exact`` as a name. ``server``: only its tools.
+
+        Raises:
+            BadRequest: a blank query, or a pattern that cannot be used.
+
+        """
+        if limit < 1:
+            raise BadRequest("limit: must be at least 1")
+        wanted = SearchRequest(query.strip(), SearchType(search_type), limit, include_always=True, server=server)
+        gateway = self._serving.gateway
+        with gateway.generation.held():
+            tools = gateway.tools
+            answer = await tools.search_tools(self._session, wanted, "signature")
+            view = tools.finder.view(self._session, tools.indexer.current())
+            rows = [found.tool.row for found in answer.hits]
+            described = await anyio.to_thread.run_sync(view.described, rows)
+        reasons = Reasons(answer.query)
+        hits: list[ToolHit] = []
+        for found in answer.hits:
+            if (known := described.get(found.tool.row)) is None:  # removed meanwhile
+                continue
+            definition = {**known[0], "name": found.tool.public_name}
+            # Only of the first one it is known how likely it is right.
+            sure = "low" if hits and answer.confidence == "high" else answer.confidence
+            hits.append(
+                ToolHit(
+                    found.tool.public_name,
+                    found.tool.server,
+                    found.shown.description,
+                    found.shown.signature or found.tool.public_name,
+                    found.score,
+                    sure,
+                    reasons.of(SearchType(found.match_type), _texts(found, definition)),
+                    definition,
+                )
+            )
+        return SearchResult(tuple(hits), answer.confidence, answer.note or "")
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        read_only: bool = False,
+        on_progress: Progress | None = None,
+    ) -> CallResult:
+        """Call a tool by its name, and return its result; one that has failed says so by ``is_error``.
+
+        The arguments are checked against its schema first. ``read_only`` refuses what its server does not declare
+        read-only. ``on_progress`` is awaited with each report: progress, total and message. Cancelling the call
+        cancels it at its server.
+
+        Raises:
+            UnknownTool: there is none of this name that this caller may use.
+            BadRequest: the arguments do not fit; the text says how they should be.
+            NotConfirmed: a person has to confirm it first; nothing ran.
+            Unavailable: its server gave no answer; the text says whether it may have run.
+            DownstreamError: its server answered with an error of the protocol.
+
+        """
+        gateway = self._serving.gateway
+        given = dict(arguments or {})
+        request = Request(self._session, "tools/call", {"name": name, "arguments": given}, on_progress)
+        with gateway.generation.held():
+            return CallResult.of(await gateway.tools.call(request, name, given, read_only=read_only))
+
+    async def tools(self) -> tuple[ToolInfo, ...]:
+        """Return all tools that the caller may use; waits for servers that are listed for the first time."""
+        gateway = self._serving.gateway
+        with gateway.generation.held():
+            every, _search = await gateway.tools.survey(self._session)
+        return tuple(
+            ToolInfo(
+                tool.public_name,
+                tool.server,
+                card.description,
+                tool.read_only,
+                {**definition, "name": tool.public_name},
+            )
+            for tool, definition, card in every
+        )
+
+
+def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:
+    """Yield what a tool is found by, with what each text is."""
+    yield "name", found.tool.public_name
+    yield "description", str(definition.get("description") or "")
+    yield "parameters", found.shown.signature or ""

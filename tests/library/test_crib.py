@@ -1,0 +1,283 @@
+"""``toolcrib.open``: the tools of servers, objects and functions, searched, decided about and called from a program.
+
+See R350 to R353.
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+import toolcrib
+from worlds import PATIENCE_S
+
+pytestmark = pytest.mark.anyio
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first one.
+    """
+    return a + b
+
+
+async def weather(city: str) -> dict[str, str]:
+    """Tell the weather in a city."""
+    return {"city": city, "weather": "rain"}
+
+
+def files() -> MCPServer:
+    server = MCPServer("files")
+
+    @server.tool()
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return f"content of {path}"
+
+    return server
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# -- what is opened --------------------------------------------------------------------------------
+
+
+async def test_functions_are_found_by_what_they_do_and_called_by_name():
+    async with toolcrib.open(tools=[add, weather]) as crib:
+        found = await crib.search("will it rain in a city")
+        assert [hit.name for hit in found][:1] == ["local__weather"]
+        [hit, *_] = found
+        assert hit.definition["inputSchema"]["required"] == ["city"]
+        assert hit.why
+        result = await crib.call(hit.name, {"city": "Oslo"})
+        assert result.structured == result.value == {"city": "Oslo", "weather": "rain"}
+        assert json.loads(result.text) == result.structured
+        assert (await crib.call("local__add", {"a": 2})).value == "3"
+        assert {tool.name for tool in await crib.tools()} == {"local__add", "local__weather"}
+
+
+async def test_server_objects_and_groups_of_functions_are_servers_by_their_names():
+    async with toolcrib.open(servers={"files": files(), "sums": [add]}, tools=[weather]) as crib:
+        tools = {tool.name: tool.server for tool in await crib.tools()}
+        assert tools == {"files__read_file": "files", "sums__add": "sums", "local__weather": "local"}
+        assert (await crib.call("files__read_file", {"path": "x"})).text == "content of x"
+        assert [hit.server for hit in await crib.search("read", server="files")] == ["files"]
+
+
+async def test_a_document_configures_them_like_a_file(tmp_path: Path):
+    section = {"policy": {"deny": ["sums__*"]}, "servers": {"files": {"tools": {"read_file": {"name": "peruse"}}}}}
+    file = tmp_path / "toolcrib.json"
+    file.write_text(json.dumps({"toolcrib": section}))
+    for config in ({"toolcrib": section}, file, str(file)):
+        async with toolcrib.open(config, servers={"files": files(), "sums": [add]}) as crib:
+            assert [tool.name for tool in await crib.tools()] == ["files__peruse"]
+
+
+@pytest.mark.parametrize("server", [7, "mcp.json", object()])
+def test_what_is_no_server_is_refused_at_once(server: object):
+    with pytest.raises(toolcrib.BadRequest, match="The server 'x' is a"):
+        toolcrib.open(servers={"x": server})
+
+
+def test_functions_that_cannot_be_tools_together_are_refused_at_once():
+    with pytest.raises(toolcrib.BadRequest, match="Two functions are called add"):
+        toolcrib.open(tools=[add, add])
+    with pytest.raises(toolcrib.BadRequest, match="'local' is the server"):
+        toolcrib.open(servers={"local": [add]}, tools=[weather])
+
+
+async def test_a_config_that_cannot_be_used_says_everything_that_is_wrong(tmp_path: Path):
+    wrong = {"mcpServers": {"a": {"command": "x"}}, "toolcrib": {"servers": {"c": {}}, "limits": {"name_max": "x"}}}
+    with pytest.raises(toolcrib.ConfigError) as caught:
+        async with toolcrib.open(wrong, servers={"a": [add]}):
+            pass
+    paths = {problem.path for problem in caught.value.problems}
+    assert paths == {"mcpServers.a", "toolcrib.servers.c", "toolcrib.limits.name_max"}
+    with pytest.raises(toolcrib.ConfigError, match="does not exist"):
+        async with toolcrib.open(tmp_path / "none.json"):
+            pass
+
+
+# -- the same way as any call ----------------------------------------------------------------------
+
+
+async def test_denied_tools_are_unknown_and_move_nothing():
+    async def seen(crib: toolcrib.Crib) -> list[object]:
+        found = [await crib.search("read a file"), await crib.search("add", search_type="regex")]
+        with pytest.raises(toolcrib.UnknownTool) as caught:
+            await crib.call("files__read_file", {"path": "x"})
+        return [*found, [list(each) for each in found], await crib.tools(), str(caught.value)]
+
+    deny = {"toolcrib": {"policy": {"deny": ["files__*"]}}}
+    async with toolcrib.open(deny, servers={"files": files()}, tools=[add]) as crib:
+        denied = await seen(crib)
+    async with toolcrib.open(tools=[add]) as crib:
+        assert await seen(crib) == denied
+
+
+async def test_arguments_are_checked_before_the_function_runs():
+    ran: list[int] = []
+
+    def note(number: int) -> None:
+        ran.append(number)
+
+    async with toolcrib.open(tools=[note]) as crib:
+        with pytest.raises(toolcrib.BadRequest, match="number"):
+            await crib.call("local__note", {"number": "many"})
+        assert not ran
+        assert (await crib.call("note", {"number": 3})).text == ""
+    assert ran == [3]
+
+
+async def test_a_tool_that_needs_a_persons_yes_does_not_run_without():
+    ran: list[int] = []
+    confirm = {"toolcrib": {"policy": {"confirm": {"tools": ["local__note"]}}}}
+    async with toolcrib.open(confirm, tools=[_noting(ran)]) as crib:
+        with pytest.raises(toolcrib.NotConfirmed, match="local__note"):
+            await crib.call("local__note", {"number": 1})
+    assert not ran
+
+
+def _noting(ran: list[int]) -> Any:
+    def note(number: int) -> None:
+        ran.append(number)
+
+    return note
+
+
+async def test_a_tool_that_is_not_read_only_is_refused_where_only_those_are_wanted():
+    async with toolcrib.open(tools=[add]) as crib:
+        with pytest.raises(toolcrib.ToolcribError, match="not declared read-only"):
+            await crib.call("local__add", {"a": 1}, read_only=True)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_function_that_takes_too_long_is_given_up(*, is_async: bool):
+    going_on = threading.Event()
+
+    def block() -> None:
+        going_on.wait(PATIENCE_S)
+
+    async def sleep() -> None:
+        await anyio.sleep_forever()
+
+    brief = {"toolcrib": {"servers": {"local": {"call_timeout_s": 0.05}}}}
+    async with toolcrib.open(brief, tools=[sleep if is_async else block]) as crib:
+        with pytest.raises(toolcrib.CallTimeout, match="did not answer"):
+            await crib.call("sleep" if is_async else "block")
+    going_on.set()
+
+
+async def test_cancelling_a_call_cancels_its_function():
+    began, cancelled = anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    with anyio.fail_after(PATIENCE_S):
+        async with toolcrib.open(tools=[wait]) as crib, anyio.create_task_group() as tasks:
+            tasks.start_soon(crib.call, "local__wait")
+            await began.wait()
+            tasks.cancel_scope.cancel()
+    assert cancelled.is_set()
+
+
+async def test_what_a_function_raises_is_a_result_that_says_so():
+    def fail() -> None:
+        raise LookupError("no such row")
+
+    async with toolcrib.open(tools=[fail]) as crib:
+        result = await crib.call("local__fail")
+        assert result.is_error
+        assert result.text == "LookupError: no such row"
+        assert "is_error" in repr(result)
+
+
+async def test_events_tell_of_searches_and_calls():
+    events: list[Mapping[str, Any]] = []
+    async with toolcrib.open(tools=[add], on_event=events.append) as crib:
+        await crib.search("add")
+        await crib.call("local__add", {"a": 1})
+    happened = [event["event"] for event in events]
+    assert {"tool_search_query", "tool_activated", "tool_call"} <= set(happened)
+
+
+# -- a library -------------------------------------------------------------------------------------
+
+
+async def test_the_blocks_own_error_comes_out_as_it_was_raised():
+    with pytest.raises(LookupError, match="mine"):
+        async with toolcrib.open(tools=[add]):
+            raise LookupError("mine")
+
+
+async def test_nothing_is_written_where_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    async with toolcrib.open({"toolcrib": {"skills": {"enabled": True}}}, servers={"files": files()}) as crib:
+        await crib.search("read")
+        await crib.call("files__read_file", {"path": "x"})
+    assert names_in(tmp_path) == set()
+
+
+async def test_a_folder_keeps_what_is_known_for_the_next_time(tmp_path: Path):
+    for _ in range(2):
+        async with toolcrib.open(tools=[add], cache=tmp_path / "kept") as crib:
+            assert (await crib.call("add", {"a": 1})).text == "2"
+    assert {"tool_cache.db", "state.db", "events.jsonl"} <= names_in(tmp_path / "kept")
+
+
+def test_what_is_stored_for_a_file_needs_the_file():
+    with pytest.raises(toolcrib.BadRequest, match="cache='user'"):
+        toolcrib.open(tools=[add], cache="user")
+
+
+async def test_functions_that_change_between_two_openings_are_listed_anew(tmp_path: Path):
+    def old() -> str:
+        return "old"
+
+    async with toolcrib.open(tools=[old], cache=tmp_path):
+        pass
+    async with toolcrib.open(tools=[add], cache=tmp_path) as crib:
+        assert [tool.name for tool in await crib.tools()] == ["local__add"]
+
+
+async def test_several_are_open_at_the_same_time_and_know_nothing_of_each_other():
+    async with toolcrib.open(tools=[add]) as one, toolcrib.open(tools=[weather]) as other:
+        assert [tool.name for tool in await one.tools()] == ["local__add"]
+        assert [tool.name for tool in await other.tools()] == ["local__weather"]
+    assert repr(one) == "Crib(local; for local)"
+
+
+async def test_a_thousand_calls_at_once_are_all_answered():
+    async with toolcrib.open(servers={"files": files()}, tools=[add, weather]) as crib:
+        answers: dict[int, str] = {}
+
+        async def call(number: int) -> None:
+            match number % 3:
+                case 0:
+                    answers[number] = (await crib.call("local__add", {"a": number})).text
+                case 1:
+                    answers[number] = (await crib.call("local__weather", {"city": str(number)})).value["city"]
+                case _:
+                    answers[number] = (await crib.call("files__read_file", {"path": str(number)})).text
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(1000):
+                tasks.start_soon(call, number)
+        expected = {0: lambda n: str(n + 1), 1: str, 2: lambda n: f"content of {n}"}
+        assert answers == {number: expected[number % 3](number) for number in range(1000)}
