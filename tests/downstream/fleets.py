@@ -67,8 +67,9 @@ class Watched:
         await anyio.lowlevel.checkpoint()
         return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw}
 
-    async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[Mapping[str, str], bool]:
-        return await self.listed(server, raw, Greeting("legacy")), True
+    async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        listed = await self.listed(server, raw, Greeting("legacy"))
+        return listed, listed
 
     def state_changed(self, key: str, status: Status) -> None:
         self.states.append((key, status))

@@ -101,7 +101,7 @@ class MemoryServer:
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
     in ``given``, by URI or name, like ``answers``; ``others`` answer any other method. ``logs``: it tells log messages.
-    ``instructions`` are for a model.
+    ``instructions`` are for a model. Tools in ``only_for`` it lists to clients that declared the capability.
     ``on_initialized``, where it is given, gets what each client with a session answers to ``asks_first``: asked at the
     handshake, and at each change of roots.
     """
@@ -119,6 +119,7 @@ class MemoryServer:
     subscribed: list[str] = field(default_factory=list)
     logs: bool = False
     instructions: str = ""
+    only_for: dict[str, list[Any]] = field(default_factory=dict)
     on_initialized: list[JsonObject] | None = None
     asks_first: tuple[str, JsonObject | None] = ("roots/list", None)
     starts: int = 0
@@ -210,6 +211,7 @@ class _Talk:
         self._listeners: dict[Any, JsonObject] = {}
         self._asked: dict[str, tuple[anyio.Event, list[JsonObject]]] = {}
         self._legacy = False
+        self._declared: JsonObject = {}
 
     async def run(self) -> None:
         async for item in self._read:
@@ -225,6 +227,13 @@ class _Talk:
             elif "id" in message:
                 self._tasks.start_soon(self._answer, message)
         await self.close()
+
+    @property
+    def _tools(self) -> list[Any]:
+        conditional = [
+            tool for each, tools in self._server.only_for.items() if each in self._declared for tool in tools
+        ]
+        return [*self._server.tools, *conditional]
 
     async def close(self) -> None:
         await self._write.aclose()
@@ -293,13 +302,14 @@ class _Talk:
         match method:
             case "initialize":
                 self._legacy = True
+                self._declared = params.get("capabilities", {})
                 return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "memory", "version": "1"}, **about}
             case "server/discover":
                 return {**more, "supportedVersions": [MODERN], **about}
             case "logging/setLevel" if self._server.logs:
                 return {}
             case "tools/list":
-                return {**more, "tools": self._server.tools}
+                return {**more, "tools": self._tools}
             case "tools/call":
                 return ({"resultType": "complete"} if modern else {}) | await self._call(params)
             case "subscriptions/listen":
@@ -352,7 +362,7 @@ class _Talk:
 
     async def _call(self, params: JsonObject) -> JsonObject:
         name, arguments = params["name"], params["arguments"]
-        if name not in [tool["name"] for tool in self._server.tools if isinstance(tool, dict)]:
+        if name not in [tool["name"] for tool in self._tools if isinstance(tool, dict)]:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")
         answer = self._server.answers.get(name, text(f"ran {name} {json.dumps(arguments)}"))
         if isinstance(answer, Exception):

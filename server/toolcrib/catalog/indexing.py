@@ -259,15 +259,15 @@ class Indexer:
         """Report that a server has announced another list, which was read since; ``uses`` as in the change."""
         self._notify(CatalogChange(server, self.catalog, self.catalog, None, uses))
 
-    async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
-        """Return the result of :meth:`listed`, and whether that is indexed; store nothing.
+    async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the result of :meth:`listed`, and the same of what is indexed; store nothing.
 
         For a connection that is not shared: its list only determines what is called over it.
         """
         taken = await self._shaped(server, raw_tools)
         tools = {record.name: record.fingerprint for record in taken.records}
         indexed = {tool.name: tool.fingerprint for tool in self.catalog.tools if tool.server == server.key}
-        return tools, tools == indexed
+        return tools, indexed
 
     async def _shaped(self, server: ServerSettings, raw_tools: list[Any], instructions: str = "") -> Ingest:
         turn = self._turns[len(raw_tools) >= _LARGE_LIST]

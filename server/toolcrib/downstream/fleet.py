@@ -3,12 +3,15 @@
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from toolcrib.auth.logins import Logins
+from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.connection import Era, Greeting, LiveTools
@@ -17,6 +20,9 @@ from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import DOWN, ServersNow, Spoken, State, Status
 from toolcrib.policy.sessions import Session
+
+if TYPE_CHECKING:
+    from toolcrib.downstream.conditional_tools import ConditionalTools
 
 
 class StartQueue:
@@ -64,6 +70,16 @@ _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 """Pauses before an automatic retry of a server that was never listed: a download may have failed."""
 
 
+_RELISTED = 256
+"""Connections of some callers of which it is known by which list the server was listed for all again."""
+
+
+def _load_conditional_tools() -> "type[ConditionalTools]":
+    from toolcrib.downstream.conditional_tools import ConditionalTools  # noqa: PLC0415
+
+    return ConditionalTools
+
+
 @dataclass(frozen=True, slots=True)
 class StartPlan:
     """The initial state of a fleet. Servers in ``unlisted`` were never listed, of ``incomplete`` ones only the tools.
@@ -92,12 +108,16 @@ class Fleet:
         tasks: TaskGroup,
     ) -> None:
         self._dependencies, self._tasks = dependencies, tasks
+        self._shared_dependencies = self._for_shared(dependencies)
         self._scoped_dependencies = self._for_scoped(dependencies)
+        self._conditional: ConditionalTools | None = None
         self._servers = {
-            key: Downstream(settings, eras.get(key), dependencies, tasks) for key, settings in servers.items()
+            key: Downstream(settings, eras.get(key), self._shared_dependencies, tasks)
+            for key, settings in servers.items()
         }
         self._kept_up: dict[str, Downstream] = {}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
+        self._relisted = Recent[tuple[str, Scope], LiveTools](_RELISTED)
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
         self._silent = self._closed = frozenset[str]()
@@ -112,34 +132,65 @@ class Fleet:
 
         Another one is left as soon as the calls under way have ended. :meth:`begin` is to follow.
         """
-        self._dependencies, self._scoped_dependencies = dependencies, self._for_scoped(dependencies)
+        self._dependencies = dependencies
+        self._shared_dependencies = self._for_shared(dependencies)
+        self._scoped_dependencies = self._for_scoped(dependencies)
         self._starts = StartQueue(dependencies.limits.parallel_starts)
         self._outdated = anyio.Semaphore(dependencies.limits.parallel_starts)
         before, scoped = self._servers, self._scoped
         kept = {key for key, server in before.items() if key in servers and server.settings.is_run_as(servers[key])}
         self._servers = {
-            key: before[key] if key in kept else Downstream(settings, eras.get(key), dependencies, self._tasks)
+            key: before[key]
+            if key in kept
+            else Downstream(settings, eras.get(key), self._shared_dependencies, self._tasks)
             for key, settings in servers.items()
         }
         self._scoped = {key: scoped[key] if key in kept else {} for key in servers}
         for key, server in before.items():
             for each in (server, *scoped[key].values()):
                 if key in kept:
-                    each.change(dependencies if each is server else self._scoped_dependencies)
+                    each.change(self._shared_dependencies if each is server else self._scoped_dependencies)
                 else:
                     each.leave()
+            if key not in kept and self._conditional:
+                self._conditional.forget(key)
         for key in self._first_listing.keys() - kept:
             self._first_listing.pop(key).set()
 
+    def _for_shared(self, dependencies: DownstreamDependencies) -> DownstreamDependencies:
+        """Return the dependencies of the connection by which a server is listed for everybody."""
+        one_client = dependencies.isolation.one_client
+        return dependencies if one_client else replace(dependencies, ingest=self._list_for_all)
+
+    async def _list_for_all(self, settings: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
+        """Have the list of a client that cannot be asked indexed, with what is listed to others besides."""
+        declared = self._dependencies.isolation.of_any_client(settings)
+        # In 2026-07-28 a list is the same for all who may read it.
+        if greeting.era == "modern" or not declared:
+            return await self._dependencies.ingest(settings, raw, greeting)
+        if self._conditional is None:
+            # In a thread, since it reads a file; for such servers alone.
+            self._conditional = (await anyio.to_thread.run_sync(_load_conditional_tools))(self._tasks)
+        key, server = settings.key, self._servers[settings.key]
+        is_for_call = server.starts_for_call and key not in self._kept_up and key not in self.listing
+        return await self._conditional.take_in(
+            *(self._dependencies, settings, raw, greeting),
+            declared=declared,
+            before=server.live,
+            is_brief=is_for_call,
+        )
+
+    def is_conditional(self, key: str, tool: str) -> bool:
+        """Return whether a server lists a tool, by its own name, only to clients which it can ask something."""
+        return self._conditional is not None and tool in self._conditional.names(key)
+
     def _for_scoped(self, dependencies: DownstreamDependencies) -> DownstreamDependencies:
         """Return the dependencies of a connection that only some callers share."""
-        # The connections of the only client list what is listed, which may depend on what it can do.
-        ingest = dependencies.ingest if dependencies.isolation.one_client else self._compare
         elsewhere = dependencies.offers
         is_read = dependencies.offers.kinds or dependencies.offers.skills
         if is_read and not dependencies.isolation.one_client:
             elsewhere = OfferSink(changed=self._offers_changed)
-        return replace(dependencies, ingest=ingest, offers=elsewhere)
+        return replace(dependencies, offers=elsewhere)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""
@@ -166,7 +217,11 @@ class Fleet:
         known = scoped.pop(scope, None)
         if known is None:
             self._make_room(key)
-            known = Downstream(server.settings, server.era, self._scoped_dependencies, self._tasks, scope)
+            dependencies = self._scoped_dependencies
+            # The connections of the only client list what is listed, which may depend on what it can do.
+            if not dependencies.isolation.one_client:
+                dependencies = replace(dependencies, ingest=partial(self._compare, scope))
+            known = Downstream(server.settings, server.era, dependencies, self._tasks, scope)
             if self._dependencies.isolation.one_client and key in self._kept_up:
                 self._kept_up[key] = known
                 server.stop()
@@ -192,12 +247,21 @@ class Fleet:
                 "Nothing ran; try again later.",
             )
 
-    async def _compare(self, settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:
-        """Use a list for one connection only; if it differs from the index, refresh the shared list."""
-        tools, is_indexed = await self._dependencies.compare(settings, raw)
-        if not is_indexed and settings.key not in self.listing:
-            self.list_again([settings.key])
+    async def _compare(self, scope: Scope, settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:
+        """Use a list for one connection only; if the index cannot be right beside it, list the server for all again."""
+        key = settings.key
+        tools, indexed = await self._dependencies.compare(settings, raw)
+        lacking = indexed.keys() - tools.keys()
+        is_indexed = tools.items() <= indexed.items() and all(self.is_conditional(key, name) for name in lacking)
+        # A list may differ by whom it is for. Then it would still differ afterwards, and each reading bring another.
+        is_known = (key, scope) in self._relisted and self._relisted[key, scope] == tools
+        if not is_indexed and not is_known and key not in self.listing:
+            self._in_background(partial(self._list_beside, scope, tools), key)
         return tools
+
+    async def _list_beside(self, scope: Scope, tools: LiveTools, key: str) -> None:
+        if await self._list_again(key):
+            self._relisted[key, scope] = tools
 
     def _offers_changed(self, key: str) -> None:
         """Refresh a server's resources and prompts on the shared connection."""

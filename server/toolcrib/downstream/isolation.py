@@ -18,6 +18,13 @@ RELATED_TASK = "io.modelcontextprotocol/related-task"
 """What ``_meta`` of a message says of the task that it belongs to (MCP 2025-11-25, Tasks, Related Task Metadata)."""
 
 
+_EVERYTHING: JsonObject = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {"listChanged": True},
+}
+
+
 def relayable(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonObject:
     """Return the capabilities of a client that toolcrib can declare to a server and fulfil.
 
@@ -75,22 +82,35 @@ class Isolation:
         """
         whose = self._whose(server, session)
         has_handshake = bool(session.capabilities) and (not session.is_modern or era == "legacy")
-        if has_handshake and (declared := self._declared(server, whose, session)):
+        if has_handshake and (declared := self._declared(server, whose, session.capabilities)):
             return Scope(*whose, compact(declared), "legacy")
         return Scope(*whose) if any(whose) else SHARED
 
-    def _declared(self, server: ServerSettings, whose: tuple[str, str, str], session: Session) -> JsonObject:
+    def _declared(self, server: ServerSettings, whose: tuple[str, str, str], capabilities: JsonObject) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""
         is_one_caller = self.one_principal or bool(whose[1])
         # Such a question arrives on the stream of the request that caused it, which tells whose it is.
         comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
         is_one_client = self.one_client or bool(whose[2])
-        return relayable(session.capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
+        return relayable(capabilities, questions=is_one_caller or comes_with_request, roots=is_one_client)
+
+    def of_any_client(self, server: ServerSettings) -> JsonObject:
+        """Return what is declared for a client that can be asked everything, where a server is listed for several.
+
+        Empty for a process, which would be started once more for that. Without extensions: tools that they change have
+        the same names.
+        """
+        if self.one_client or not isinstance(server.target, HttpTarget):
+            return {}
+        isolation = server.options.isolation or self._isolation(server)
+        whose = "", "" if isolation == "shared" else "one", "one" if isolation == "session" else ""
+        return self._declared(server, whose, _EVERYTHING)
 
     def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> list[str]:
         """Return the capabilities not declared to a server, because it would be unknown which client it asks."""
         whole = relayable(session.capabilities, questions=True, roots=True)
-        declared = whole if era == "modern" else self._declared(server, self._whose(server, session), session)
+        whose = self._whose(server, session)
+        declared = whole if era == "modern" else self._declared(server, whose, session.capabilities)
         return sorted(whole.keys() - declared.keys())
 
     def is_exclusive(self, scope: Scope) -> bool:

@@ -77,8 +77,8 @@ def _ignore_announced(_server: str, _uses: UsesConnection) -> None:
 class DownstreamDependencies:
     """What every downstream needs of the program.
 
-    ``ingest`` indexes a server's raw tool list, before the server counts as ready. ``compare`` only compares the list
-    of a connection of one caller with the index, and returns whether they agree. ``isolation`` decides who shares a
+    ``ingest`` indexes a server's raw tool list, before the server counts as ready. ``compare`` takes the list
+    of a connection of some callers for that connection alone, and returns what is indexed besides. ``isolation`` decides who shares a
     connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns a random
     number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
     ``announced`` gets the key of a server that has announced another list of tools, after that was read, and which
@@ -90,7 +90,7 @@ class DownstreamDependencies:
     ingest: IngestList
     state_changed: Callable[[str, Status], None]
     jitter: Callable[[], float]
-    compare: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
+    compare: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, LiveTools]]]
     isolation: Isolation
     suspended_calls: SuspendedCalls
     offers: OfferSink = field(default_factory=OfferSink)
@@ -167,6 +167,11 @@ class Downstream:
     def is_idle(self) -> bool:
         """Whether no request is in progress on it."""
         return self._is_unused and self.status.state is not State.STARTING
+
+    @property
+    def starts_for_call(self) -> bool:
+        """Whether it is being started, and not only to be listed."""
+        return self._start is not None and self._start.connection is None and self._start.wanted
 
     def change(self, dependencies: DownstreamDependencies) -> None:
         """Switch to another environment."""

@@ -428,7 +428,7 @@ class _ServerReports:
         said = greeting.era, greeting.instructions, greeting.program, greeting.extensions
         return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, *said))
 
-    async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
+    async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, LiveTools]:
         return await self._ingested(lambda offline: offline.indexer.compared(self._entry(server), raw))
 
     async def _offered(self, server: ServerSettings, offered: Offered) -> None:

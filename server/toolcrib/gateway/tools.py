@@ -827,12 +827,25 @@ class ToolUseCases:
         if downstream.live.get(tool.name) == tool.fingerprint:
             return tool
         tool = await self._resolve(session, tool.public_name, forgiving=False)
+        if tool.name not in downstream.live and self.fleet.is_conditional(tool.server, tool.name):
+            raise self._not_for_this_client(session, tool, downstream)
         if downstream.live.get(tool.name) != tool.fingerprint:
             await self.fleet.list_now(tool.server, downstream)
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
             raise UnknownTool(tool.public_name)
         return tool
+
+    def _not_for_this_client(self, session: Session, tool: Tool, downstream: Downstream) -> Unavailable:
+        """Return why a tool cannot be called that its server offers other clients only (ADR 65)."""
+        declared = ", ".join(sorted(downstream.scope.declared)) or "nothing"
+        withheld = ", ".join(self.fleet.withheld(tool.server, session))
+        why = f" Your client also has {withheld}, which needs isolation: session." if withheld else ""
+        return Unavailable(
+            tool.server,
+            f"The server {tool.server!r} offers {tool.public_name} only to clients that it can ask for more than "
+            f"yours here (it may ask for: {declared}).{why} Nothing ran.",
+        )
 
     async def _fitting(self, request: Request, tool: Tool, given: object) -> tuple[Tool, JsonObject]:
         """Return the tool, and validated arguments, unwrapped if necessary.
