@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Self
 
 import anyio
@@ -230,10 +231,8 @@ class _Talk:
 
     @property
     def _tools(self) -> list[Any]:
-        conditional = [
-            tool for each, tools in self._server.only_for.items() if each in self._declared for tool in tools
-        ]
-        return [*self._server.tools, *conditional]
+        conditional = (tools for each, tools in self._server.only_for.items() if each in self._declared)
+        return [*self._server.tools, *chain.from_iterable(conditional)]
 
     async def close(self) -> None:
         await self._write.aclose()

@@ -1,7 +1,7 @@
 """Tools that a server over HTTP lists only to clients which it can ask: known to all, called for who can be asked."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
@@ -127,12 +127,9 @@ def refusing_second(server: MemoryServer, is_refusing: Callable[[], bool]) -> An
     reach = connector({"zoo": server})
 
     def connect(*about: Any) -> AbstractAsyncContextManager[Any]:
-        @asynccontextmanager
-        async def refused() -> Any:
+        if is_refusing() and server._talks:
             raise OSError("one client at a time")
-            yield
-
-        return refused() if is_refusing() and server._talks else reach(*about)
+        return reach(*about)
 
     return connect
 

@@ -49,8 +49,8 @@ class ConditionalTools:
     ) -> LiveTools:
         """Take in a list of a client that cannot be asked, with what one that declares ``declared`` is listed besides.
 
-        ``raw`` is that list, ``before`` what the last one came to: where it ``is_brief`` and they are the same, there is
-        no second look. Returns the tools in ``raw``.
+        ``raw`` is that list, ``before`` what the last one came to: without a second look if they are the same and it
+        ``is_brief``. Returns the tools in ``raw``.
         """
         key = settings.key
         is_same = bool(before) and key in self._names and (await dependencies.compare(settings, raw))[0] == before
@@ -70,7 +70,7 @@ class ConditionalTools:
     async def _list_for(
         self, dependencies: DownstreamDependencies, settings: ServerSettings, declared: JsonObject
     ) -> list[Any] | None:
-        """Return the list that a server has for a client with these capabilities; None if it gives none to a second."""
+        """Return the list that a server has for a client with these capabilities; None if there is none in time."""
         found: list[list[Any]] = []
 
         async def take(_settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:

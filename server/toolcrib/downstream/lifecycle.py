@@ -77,10 +77,10 @@ def _ignore_announced(_server: str, _uses: UsesConnection) -> None:
 class DownstreamDependencies:
     """What every downstream needs of the program.
 
-    ``ingest`` indexes a server's raw tool list, before the server counts as ready. ``compare`` takes the list
-    of a connection of some callers for that connection alone, and returns what is indexed besides. ``isolation`` decides who shares a
-    connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns a random
-    number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
+    ``ingest`` indexes a server's raw tool list, before the server counts as ready. ``compare`` takes the list of a
+    connection of some callers for that connection alone, and returns what is indexed besides. ``isolation`` decides
+    who shares a connection. ``suspended_calls`` has the calls of all servers that wait for answers. ``jitter`` returns
+    a random number in [0, 1). ``offers`` receives resources and prompts. Without ``logins`` no server gets a token.
     ``announced`` gets the key of a server that has announced another list of tools, after that was read, and which
     sessions use the connection on which it did.
     """
