@@ -63,7 +63,11 @@ def test_an_agent_finds_a_tool_and_calls_it(framework: str, world: FakeServer, t
     done = subprocess.run(
         [python_of(framework), str(Path(__file__).with_name("recipe.py")), framework],
         input=RECIPES[framework],
-        env=environment(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "server")),
+        env=environment(
+            tmp_path,
+            PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            PYTHONPATH=str(ROOT / "server"),
+        ),
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -74,7 +78,8 @@ def test_an_agent_finds_a_tool_and_calls_it(framework: str, world: FakeServer, t
     seen = json.loads(done.stdout)
     assert "weather__forecast" in seen["told"][0]
     assert seen["printed"] == "The forecast: Rain from noon on.\n"
-    assert [params["arguments"] for params in world.calls()] == [{"city": "Oslo"}]
+    if framework != "fastmcp-search":  # its tools are the application's own
+        assert [params["arguments"] for params in world.calls()] == [{"city": "Oslo"}]
     starts = tmp_path / "starts"
     assert starts.exists() == (framework in OWN_ENVIRONMENT)
     assert not starts.exists() or starts.read_text() == "started\n", "the session was not kept"

@@ -21,6 +21,7 @@ from toolcrib.config.loading import Given, load
 from toolcrib.config.settings import MemoryTarget, Settings
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.jsonrpc.sdk import low_level_server, open_object
+from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
 from toolcrib.library.hits import Reasons, ToolHit
 from toolcrib.library.results import CallResult, SearchResult, ToolInfo
@@ -257,6 +258,31 @@ class Crib:
             )
             for tool, definition, card in every
         )
+
+    async def as_deferred_tools(self, api: Api, *, hosted_search: bool = False) -> list[Any]:
+        """Return the parameter ``tools`` for a model API that searches for tools: ``"anthropic"`` or ``"openai"``.
+
+        The model calls tools by the names that they have here. It finds them by a search, which :meth:`answer` makes,
+        or, with ``hosted_search``, the API itself. The definitions are those of :meth:`tools`; for a search of ours
+        OpenAI needs none of them.
+
+        Raises:
+            BadRequest: another API.
+
+        """
+        return deferred_tools(api, await self.tools(), hosted_search=hosted_search)
+
+    async def answer(self, block: object) -> Any:
+        """Do what a block of a model's message asks for, and return the block that answers it in the same API.
+
+        ``block`` is Anthropic's ``tool_use``, OpenAI's ``function_call`` or its ``tool_search_call`` that the client is
+        to execute; an object of their SDKs, or a dict. What goes wrong is told to the model, as a failed call is.
+
+        Raises:
+            BadRequest: any other block.
+
+        """
+        return await answer(self, block)
 
 
 def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:
