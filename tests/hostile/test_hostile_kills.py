@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import KeysView
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -78,11 +79,12 @@ def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Pa
     index = anyio.run(made, tmp_path)
     [state] = tmp_path.glob("state/**/state.db")
     moments, found, longest_s = random.Random(26), Counter[str](), 0.5
-    answered = {f"zoo__feed_{FIRST}"}
+    answered = Counter([f"zoo__feed_{FIRST}"])
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", FORKER, str(tmp_path)]
     with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forker:
         while found["killed"] < KILLS:
+            before = answered.total()
             forker.stdin.write("\n")
             forker.stdin.flush()
             pids = told(forker, "begun", answered)
@@ -93,9 +95,8 @@ def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Pa
             codes = told(forker, "ended", answered)
             found["killed"] += codes.count(-signal.SIGKILL)
             found["failed"] += sum(code != -signal.SIGKILL for code in codes)
-            before = found["turns"]
-            look_at(index, state, answered, found)
-            longest_s *= 0.8 if found["turns"] > before else 1.3  # as quick as this machine is, just now
+            look_at(index, state, answered.keys(), found)
+            longest_s *= 0.8 if answered.total() > before else 1.3  # as quick as this machine is, just now
         forker.stdin.close()
     worst = ", ".join(f"{found[what]} {what}" for what in ("damaged", "half lists", "decisions lost"))
     worst += f" of {len(answered)}, in {found['killed']} kills"
@@ -106,13 +107,13 @@ def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Pa
     assert len(answered) > 1, "no writer lived to be answered"
 
 
-def told(forker: subprocess.Popen[str], word: str, answered: set[str]) -> list[int]:
-    """Return the numbers after ``word``; take what writers have been answered meanwhile into ``answered``."""
+def told(forker: subprocess.Popen[str], word: str, answered: Counter[str]) -> list[int]:
+    """Return the numbers after ``word``; count what writers have been answered meanwhile in ``answered``."""
     while line := forker.stdout.readline().split():
         if line[0] == word:
             return [int(number) for number in line[1:]]
         assert line[0] == "answered", line
-        answered.add(line[1])
+        answered[line[1]] += 1
     raise AssertionError("those that start writers have ended")
 
 
@@ -123,7 +124,7 @@ async def made(folder: Path) -> Path:
         return w.catalog_file
 
 
-def look_at(index: Path, state: Path, answered: set[str], found: Counter[str]) -> None:
+def look_at(index: Path, state: Path, answered: KeysView[str], found: Counter[str]) -> None:
     """Open what the killed have left, and count what is wrong with it: each name in ``answered`` is a decision."""
     with opened(index) as it:
         found["damaged"] += it.store.rebuilt is not None or it.index.check() != []
