@@ -255,9 +255,7 @@ class QuestionMachine(WorldMachine):
         return [(person, each) for person in self.people for each in person.asked if not each.answered.is_set()]
 
     def under_way(self) -> list[Made]:
-        return [
-            each for person in self.people for each in person.calls if each.outcome is None and not each.is_given_up
-        ]
+        return [each for person in self.people for each in person.calls if self.is_under_way(each)]
 
     @invariant()
     def nobody_is_asked_what_is_not_theirs_and_no_answer_is_another_s(self) -> None:
@@ -296,26 +294,27 @@ class QuestionMachine(WorldMachine):
             for person, question in self.questions():
                 question.answer = f"{person.name} says {question.key}"
                 question.answered.set()
-            return not any(self.has_to_end(person, made) for person in self.people for made in person.calls)
+            return not any(self.is_under_way(made) for person in self.people for made in person.calls)
 
         await until(is_over)
-        ending = {key for each in self.people for made in each.calls if self.is_awaited(each) for key in made.keys}
+        ending = {
+            key for each in self.people for made in each.calls if self.is_awaited(each, made) for key in made.keys
+        }
         await until(lambda: not self.asking.open & ending)
         for person in self.people:
             for made in person.calls:
                 self.check(person, made)
 
-    def has_to_end(self, person: Person, made: Made) -> bool:
-        return made.outcome is None and not made.is_given_up and self.is_awaited(person)
+    def is_under_way(self, made: Made) -> bool:
+        return made.outcome is None and not made.is_given_up
 
-    def is_awaited(self, person: Person) -> bool:
-        """Return whether calls of a person and their questions end before the time for an answer is over.
+    def is_awaited(self, person: Person, made: Made) -> bool:
+        """Return whether the questions of a call end before the time for an answer is over.
 
-        Who has no session is asked by the result of any call that the question may belong to. If that is given up while
-        they are asked, nobody says so, and the question waits for its answer as long as it may.
+        Who has no session is asked by the result of a call, and nobody says so if they then give that call up. So its
+        own question waits for its answer as long as it may; those of other calls do not.
         """
-        is_left = person.is_modern and any(each.is_given_up for each in person.calls)
-        return not is_left or self.answer_s < max(ANSWER_S)
+        return not (person.is_modern and made.is_given_up) or self.answer_s < max(ANSWER_S)
 
 
 async def settled() -> None:

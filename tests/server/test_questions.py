@@ -1,6 +1,7 @@
 """What servers ask and tell their clients through toolcrib, in all four pairings of eras: it reaches the caller."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ from downstream.scripted_http import Answer, Request, healthy, scripted
 from downstream.scripted_http import result as reply
 from fakes.menu import tool
 from toolcrib.downstream.transport import open_streams
-from worlds import ERAS, Call, JsonObject, MemoryServer, text, until, world
+from worlds import ERAS, Call, Client, JsonObject, MemoryServer, text, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -289,6 +290,116 @@ def parking(w: Any) -> Any:
     return w.gateway.tools.fleet._dependencies.suspended_calls
 
 
+@dataclass
+class TwoTools:
+    """A server whose tool ``feed`` asks once ``gate`` was called too, which does nothing but end when ``ends`` is set.
+
+    ``answered`` is what it was answered; ``results`` what a client got that called one by :meth:`call`.
+    """
+
+    ends: anyio.Event = field(default_factory=anyio.Event)
+    answered: list[str] = field(default_factory=list)
+    results: JsonObject = field(default_factory=dict)
+    server: MemoryServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        tools = {"feed": self.feed, "gate": self.gate}
+        self.server = MemoryServer([*map(tool, tools)], eras=("legacy",), answers={**tools})
+
+    async def feed(self, call: Call) -> JsonObject:
+        await until(lambda: bool(self.server.calls("gate")))
+        try:
+            self.answered.append(str(await call.ask("elicitation/create", FORM)))
+        except MCPError as error:
+            self.answered.append(error.message)
+        return text(self.answered[-1])
+
+    async def gate(self, _call: Call) -> JsonObject:
+        await self.ends.wait()
+        return text("done")
+
+    async def call(self, client: Client, name: str) -> None:
+        self.results[name] = await client.tried(f"zoo__{name}")
+
+
+async def test_a_question_that_came_by_the_result_of_a_call_which_ends_comes_by_its_own(tmp_path):
+    it = TwoTools()
+    async with (
+        world(tmp_path, {"zoo": it.server}, listing="auto") as w,
+        w.client(MODERN, **person()) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(it.call, client, "feed")
+        await until(lambda: bool(it.server.calls("feed")))
+        await it.call(client, "gate")
+        # Nothing says whose question it is. Who is asked gives this call up, and nothing tells that either.
+        assert message(it.results["gate"]) == FORM["message"]
+        assert "feed" not in it.results
+        it.ends.set()
+        await until(lambda: "feed" in it.results)
+        assert message(it.results["feed"]) == FORM["message"]
+        last = await client.call("zoo__feed", {}, **accepted(it.results["feed"], "the red one"))
+        assert "the red one" in answered(last)
+        assert len(it.answered) == 1
+
+
+async def test_two_questions_at_once_come_by_the_results_of_two_calls(tmp_path):
+    async def feed(call: Call) -> JsonObject:
+        await until(lambda: len(server.calls()) == 2)
+        return text(str(await call.ask("elicitation/create", {**FORM, "message": call.arguments["key"]})))
+
+    server, results = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed}), list[JsonObject]()
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+
+        async def call(key: str) -> None:
+            results.append(await client.call("zoo__feed", {"key": key}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "one")
+            tasks.start_soon(call, "two")
+        assert {message(each) for each in results} == {"one", "two"}
+
+
+async def test_a_question_that_its_server_takes_back_leaves_the_other_call_whose_result_brought_it(tmp_path):
+    it = TwoTools()
+    async with world(tmp_path, {"zoo": it.server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.call, client, "feed")
+            await until(lambda: bool(it.server.calls("feed")))
+            await it.call(client, "gate")
+            tasks.cancel_scope.cancel()
+        await until(lambda: "notifications/cancelled" in it.server.methods())
+        it.ends.set()
+        given = {"requestState": it.results["gate"]["requestState"], "inputResponses": {}}
+        assert answered(await client.call("zoo__gate", {}, **given)) == "done"
+
+
+async def test_a_session_is_asked_again_by_the_call_that_is_left_when_the_other_ends(tmp_path):
+    it, asked = TwoTools(), list[str]()
+    may_answer = anyio.Event()
+
+    async def elicit(_context: Any, params: Any) -> types.ElicitResult:
+        asked.append(params.message)
+        if len(asked) == 1:
+            it.ends.set()
+        else:
+            may_answer.set()
+        await may_answer.wait()
+        return types.ElicitResult(action="accept", content={"which": "the red one"})
+
+    async with (
+        world(tmp_path, {"zoo": it.server}) as w,
+        w.client("legacy", elicitation_callback=elicit) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(it.call, client, "feed")
+        await until(lambda: bool(it.server.calls("feed")))
+        tasks.start_soon(it.call, client, "gate")
+        await until(lambda: it.results.keys() == {"feed", "gate"})
+    assert answered(it.results["gate"]) == "done"
+    assert "the red one" in answered(it.results["feed"])
+
+
 async def test_an_answer_that_is_missing_is_asked_for_again(tmp_path):
     async with world(tmp_path, {"zoo": two_questions()}, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
@@ -366,6 +477,45 @@ async def test_a_parked_call_ends_with_its_server_and_the_retry_is_told(tmp_path
         assert result["isError"]
         assert "went away" in answered(result)
         assert len(server.calls()) == 1
+
+
+async def test_a_parked_call_whose_server_has_ended_leaves_its_place_to_others(tmp_path):
+    server = two_questions()
+    limits = {"limits": {"parked_calls_per_principal": 1}}
+    async with world(tmp_path, {"zoo": server}, limits, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        await server.hang_up()
+        await until(lambda: not w.gateway.fleet["zoo"].calls.in_flight)
+        again = await client.call("zoo__feed")
+        assert message(again) == "First?"
+        with pytest.raises(MCPError, match="the server has gone"):
+            await client.call("zoo__feed", {}, **accepted(first, "one"))
+
+
+async def test_a_parked_call_of_a_server_that_is_removed_from_the_config_ends_at_once(tmp_path):
+    server = two_questions()
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        w.servers.clear()
+        await w.reload(servers={})
+        await until(lambda: not server._talks)
+        assert "notifications/cancelled" in server.methods()
+        await w.reload(servers={"zoo": server})
+        await w.listed()
+        told = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert "was removed from the config during the call" in answered(told)
+        assert len(server.calls()) == 1
+
+
+async def test_a_parked_call_of_a_server_that_is_changed_in_the_config_goes_on(tmp_path):
+    server = two_questions()
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        server.entry = {"command": "in-memory", "args": ["--more"]}
+        await w.reload()
+        await w.listed()
+        second = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert message(second) == "Second?"
 
 
 async def test_a_server_with_a_parked_call_is_not_idle(tmp_path):

@@ -232,7 +232,7 @@ class Calls:
         self._clean = self._redactor.clean
         # Calls beyond the limit wait here, within their own deadlines.
         self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
-        self._suspendable = SuspendableWork(suspended_calls, tasks, settings.key)
+        self._suspendable = SuspendableWork(suspended_calls, tasks)
         self._send_for_task: SendForTask | None = None
         self.circuit = Circuit(settings.key, limits, time.monotonic)
         self.in_flight = 0
@@ -267,7 +267,7 @@ class Calls:
         if self._live_list.era == "modern" or not request.session.capabilities:
             return await self._end(call)
         # In its own task, which outlives the caller's request if the server asks something.
-        suspended = SuspendedCall(request, identity)
+        suspended = SuspendedCall(request, identity, self._settings.key)
         return await self._suspendable.begin(suspended, partial(self._run_suspended, replace(call, request=suspended)))
 
     async def _run_suspended(self, call: Call) -> JsonObject:

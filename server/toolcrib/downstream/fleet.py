@@ -154,6 +154,10 @@ class Fleet:
                     each.leave()
             if key not in kept and self._conditional:
                 self._conditional.forget(key)
+        for key in before.keys() - servers.keys():
+            # Nobody can come back to these: a retry names a tool that there is no more.
+            gone = f"The server {key!r} was removed from the config during the call. The call may have run."
+            dependencies.suspended_calls.end(key, gone)
         for key in self._first_listing.keys() - kept:
             self._first_listing.pop(key).set()
 

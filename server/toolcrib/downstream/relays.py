@@ -138,7 +138,8 @@ class Call:
 
     ``target`` is what it is about, by the server's own name. ``fingerprint`` is that of the definition by which a
     tool's call was decided: only a tool that is listed so is called. ``send`` sends what is more than a request with
-    these params. ``questions`` are those of the server that are being answered.
+    these params. ``questions`` are those of the server that are being answered. ``is_answered``: the server has ended
+    it, with a result or an error.
 
     ``declares_tasks``: it may become a task, in the newer form. ``progress_token`` is that of its last request.
     ``on_progress`` takes the progress of the task ``task_id`` that it has become.
@@ -153,6 +154,7 @@ class Call:
     send: Send | None = None
     deadline: Deadline = field(init=False)
     is_sent: bool = field(default=False, init=False)
+    is_answered: bool = field(default=False, init=False)
     questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope], init=False)
     declares_tasks: bool = field(default=False, init=False)
     progress_token: str = field(default="", init=False)
@@ -185,6 +187,10 @@ current_call: ContextVar[Call | None] = ContextVar("current_call", default=None)
 """The call that a message of a server belongs to, if the transport says: streamable HTTP brings what a server sends on
 account of a request on the answer to that request.
 """
+
+
+class _RequestEnded(MCPError):
+    """The request through which a caller was asked has ended before the answer came."""
 
 
 class Relays:
@@ -221,6 +227,7 @@ class Relays:
     def leave(self, call: Call, error: BaseException | None) -> None:
         """Remove a call, which has ended with ``error`` unless that is None."""
         self._calls.remove(call)
+        call.is_answered = error is None or isinstance(error, DownstreamError)
         if isinstance(error, DownstreamError):
             self._remember(call.request, error)
         elif error is not None and call.is_sent:
@@ -268,15 +275,22 @@ class Relays:
         if method not in QUESTIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         refuse_beyond(self._declared, method, params)
-        # A task says which call it was, however many are under way, whosever they are.
-        candidates = self._of_task(params) or await self._candidates(method)
-        if not candidates:
-            return await self._ask_owner(method, params)
-        with ExitStack() as stack:
-            # Any of the candidates may be the one that waits for the answer, so the deadlines of all are paused.
-            for call in candidates:
-                stack.enter_context(call.deadline.paused(self._answer_s))
-            return await self.ask(candidates[-1], method, params)
+        while True:
+            # A task says which call it was, however many are under way, whosever they are.
+            candidates = self._of_task(params) or await self._candidates(method)
+            if not candidates:
+                return await self._ask_owner(method, params)
+            # One at a time for each: of a call that ends with a question, it is known that it was not its own.
+            call = next((each for each in reversed(candidates) if not each.questions), candidates[-1])
+            with ExitStack() as stack:
+                # Any of the candidates may be the one that waits for the answer, so the deadlines of all are paused.
+                for each in candidates:
+                    stack.enter_context(each.deadline.paused(self._answer_s))
+                try:
+                    return await self.ask(call, method, params)
+                except _RequestEnded:
+                    if not call.is_answered:
+                        raise
 
     async def ask(self, call: Call, method: str, params: JsonObject) -> JsonObject:
         """Ask the caller of one request, who has some time to answer.
@@ -291,8 +305,9 @@ class Relays:
         async with self._question_of(call):
             with call.deadline.paused(self._answer_s), anyio.move_on_after(self._answer_s):
                 return await call.request.ask(method, params)
+            call.request.note_silence()
             raise MCPError(types.REQUEST_TIMEOUT, f"Nobody answered within {self._answer_s:g} s.")
-        raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended: its caller cancelled it.")
+        raise _RequestEnded(types.INVALID_REQUEST, "The request this belongs to has ended: its caller cancelled it.")
 
     @asynccontextmanager
     async def _question_of(self, call: Call) -> AsyncGenerator[None]:

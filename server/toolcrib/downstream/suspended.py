@@ -54,15 +54,17 @@ class SuspendedCall(Request):
     """One call that outlives the requests of its caller; to the server it is the request of a caller that can be asked.
 
     ``request`` is the caller's first request or latest retry. ``identity`` returns the result of :func:`same_request`,
-    which only a retry needs. ``scope`` belongs to the task that waits for the server. ``lasting``: it stands for a
-    session until it ends, so that servers of both eras can ask through it.
+    which only a retry needs. ``server`` is the called one; empty if there is none. ``scope`` belongs to the task that
+    waits for it. ``lasting``: it stands for a session until it ends, so that servers of both eras can ask through it.
     """
 
     can_ask_now = True
 
-    def __init__(self, request: Request, identity: Callable[[], str], *, lasting: bool = False) -> None:
+    def __init__(
+        self, request: Request, identity: Callable[[], str], server: str = "", *, lasting: bool = False
+    ) -> None:
         super().__init__(request.session, request.method, request.params)
-        self.request, self.identity, self.lasting = request, identity, lasting
+        self.request, self.identity, self.server, self.lasting = request, identity, server, lasting
         if request.on_progress is not None:
             self.on_progress = self._report
         self.scope = anyio.CancelScope()
@@ -106,11 +108,14 @@ class SuspendedCall(Request):
             await question.answered.wait()
         finally:
             del self._questions[name]
-            if not self.is_attended and not question.answered.is_set():
-                self.scope.cancel()  # the caller did not return in time
         if isinstance(question.answer, MCPError):
             raise question.answer
         return question.answer
+
+    def note_silence(self) -> None:
+        """End the call of a caller that did not return in time."""
+        if not self.is_attended:
+            self.scope.cancel()
 
     async def notify(self, method: str, params: JsonObject) -> None:
         """Notify the caller, if it is waiting."""
@@ -126,6 +131,11 @@ class SuspendedCall(Request):
         """Forward progress to the caller, if it is waiting."""
         if self.is_attended and self.request.on_progress is not None:
             await self.request.on_progress(progress, total, message)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is an outcome."""
+        return self._outcome is not None
 
     def end(self, outcome: JsonObject | Exception) -> None:
         """Record the outcome; only the first one counts."""
@@ -217,13 +227,33 @@ class SuspendedCalls:
         self._drop_expired()
         principal = suspended.session.caller.principal
         # A share for each principal: one that never answers must leave room for others.
-        own = sum(each.session.caller.principal == principal for each, _until in self._waiting.values())
-        if len(self._waiting) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
+        if not (self._has_room() and self._has_room(principal)):
             return None
         key = self._new_handle()
         self._waiting[key] = suspended, anyio.current_time() + self._limits.answer_timeout_s
         suspended.is_attended = False
         return key
+
+    def _has_room(self, principal: str | None = None) -> bool:
+        """Make room for one more call, of a principal or at all; return whether there is any."""
+        own = {
+            key: suspended
+            for key, (suspended, _until) in self._waiting.items()
+            if principal in (None, suspended.session.caller.principal)
+        }
+        most = self._limits.parked_calls if principal is None else self._limits.parked_calls_per_principal
+        # What has ended only waits to be told to whoever comes back for it: it leaves its place, the oldest first.
+        ended = [key for key, suspended in own.items() if suspended.has_ended]
+        for key in ended[: max(0, len(own) - most + 1)]:
+            del self._waiting[key], own[key]
+        return len(own) < most
+
+    def end(self, server: str, reason: str) -> None:
+        """End the calls of a server that nobody waits for at the moment; who comes back is told the reason."""
+        for suspended, _until in self._waiting.values():
+            if suspended.server == server:
+                suspended.end(ConnectionLost(server, reason))
+                suspended.scope.cancel()
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and key in self._waiting
@@ -257,7 +287,7 @@ def refused() -> DownstreamError:
 _GIVEN_UP = "The call was cancelled, because nobody waited for it."
 
 
-async def carry_out(suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]], server: str) -> None:
+async def carry_out(suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> None:
     """Do some work, and record how it ends."""
     with suspended.scope:
         try:
@@ -265,14 +295,14 @@ async def carry_out(suspended: SuspendedCall, work: Callable[[], Awaitable[JsonO
         except Exception as error:  # barrier: work that may be suspended; raised for whoever waits for its end
             suspended.end(error)
     # Counts only if the scope was cancelled before there was an outcome.
-    suspended.end(ConnectionLost(server, _GIVEN_UP))
+    suspended.end(ConnectionLost(suspended.server, _GIVEN_UP))
 
 
 class SuspendableWork:
-    """Runs work in separate tasks, and resumes it. ``server`` is the called server; empty if there is none."""
+    """Runs work in separate tasks, and resumes it."""
 
-    def __init__(self, suspended_calls: SuspendedCalls, tasks: TaskGroup, server: str = "") -> None:
-        self._suspended_calls, self._tasks, self._server = suspended_calls, tasks, server
+    def __init__(self, suspended_calls: SuspendedCalls, tasks: TaskGroup) -> None:
+        self._suspended_calls, self._tasks = suspended_calls, tasks
 
     def resumes(self, request: Request) -> bool:
         """Return whether a request is a retry of a suspended call, of any caller."""
@@ -280,7 +310,7 @@ class SuspendableWork:
 
     async def begin(self, suspended: SuspendedCall, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         """Begin some work, and return its result, or the questions to its caller."""
-        self._tasks.start_soon(carry_out, suspended, work, self._server)
+        self._tasks.start_soon(carry_out, suspended, work)
         return await self._attend(suspended)
 
     async def resume(self, request: Request, identity: str) -> JsonObject:

@@ -258,7 +258,7 @@ class CallerTasks:
             except Unavailable as error:  # for a model to read, as of any call
                 return failure(str(error))
 
-        await carry_out(task, work, "")
+        await carry_out(task, work)
         # The scope ends by its deadline, too, and then nobody has cancelled anything by name.
         task.is_cancelled = task.is_cancelled or task.scope.cancelled_caught
         task.ended.set()

@@ -75,6 +75,9 @@ class Request:
         """
         raise _refused(_METHOD_NOT_FOUND, "There is no client to ask.", method)
 
+    def note_silence(self) -> None:
+        """Note that the caller was asked, and has not answered in the time that there is."""
+
     async def notify(self, method: str, params: JsonObject) -> None:
         """Send the caller a notification, if it can still be reached."""
 
