@@ -338,12 +338,16 @@ _ENDS = 256
 @cache
 def _answer_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
     """Return what an answer begins with, with its id or without, and what it ends with if the id is last."""
-    key = rb'\s*+"id"\s*+:\s*+(\d{1,15}+|"[^"\\]{1,100}+")\s*+'
-    version, outcome = rb'\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+', rb'\s*+"(?:result|error)"'
     return (
-        re.compile(rb"\s*+\{(?:%b,)?%b,(?:%b,)?%b" % (version, key, version, outcome)),
-        re.compile(rb"\s*+\{(?:%b,)?%b" % (version, outcome)),
-        re.compile(rb",%b(?:,%b)?\}\s*+\Z" % (key, version)),
+        re.compile(
+            rb"""\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(\d{1,15}+|"[^"\\]{1,100}+")\s*+,\s*+
+            (?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"(?:result|error)[\"]""",
+            re.VERBOSE,
+        ),
+        re.compile(rb"""\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"(?:result|error)[\"]"""),
+        re.compile(
+            rb""",\s*+"id"\s*+:\s*+(\d{1,15}+|"[^"\\]{1,100}+")\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z"""
+        ),
     )
 
 
