@@ -159,8 +159,7 @@ def _scan(entry: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> 
             continue
         override = overrides.get(name)
         shown = override.name if override and override.name else name
-        # Tools of a program may be of no server: they have their own names, and no client sees those.
-        public = public_name(server, shown, shaping.limits.name_max) if server else shown
+        public = public_name(server, shown, shaping.limits.name_max)
         is_hidden = override is not None and override.hide
         if not is_hidden and shaping.policy.anyone.permits(server, name, public):
             yield _Found(name, public, item, override)

@@ -4,7 +4,6 @@ PUBLIC = (
     "calls",
     "connection",
     "fleet",
-    "head_start",
     "isolation",
     "lifecycle",
     "offers",

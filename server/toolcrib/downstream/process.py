@@ -19,9 +19,7 @@ import anyio.to_thread
 
 from toolcrib.config.launching import find_program
 from toolcrib.config.settings import StdioTarget
-
-LINES_KEPT = 200
-"""Lines of stderr to look at: a stack trace and what npm says after it must fit."""
+from toolcrib.downstream.failures import LINES_KEPT
 
 _MOST = 1000
 """Processes that are looked for: what starts more than that is not to be outrun."""
