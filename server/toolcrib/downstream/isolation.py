@@ -75,14 +75,18 @@ class Isolation:
     one_principal: bool = True
     owner: tuple[str, str] | None = None
 
-    def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
+    def scope(
+        self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session, *, alone: bool = False
+    ) -> Scope:
         """Return the scope of the connection by which a session uses a server, and its era if the server speaks both.
 
         ``era`` is that of the connection by which the server is listed. In the modern era nothing is declared at a
         handshake: each request says what its client can do. A client of the handshake era can be asked only in that
-        era, so one that can be asked has a connection for its capabilities (ADR 28).
+        era, so one that can be asked has a connection for its capabilities (ADR 28). ``alone``: and for itself alone.
         """
         whose = self._whose(server, session)
+        if alone:
+            whose = session.caller.tenant_id or "", session.caller.principal, session.label
         has_handshake = bool(session.capabilities) and (not session.is_modern or era == "legacy")
         if has_handshake and (declared := self._declared(server, whose, session.capabilities)):
             return Scope(*whose, compact(declared), "legacy")
