@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolcrib.library.crib import Crib, open  # noqa: A004 - toolcrib.open
     from toolcrib.library.hits import ToolHit
     from toolcrib.library.results import CallResult, SearchResult, ToolInfo
+    from toolcrib.library.search import ToolSearch
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = (
     "StoreError",
     "ToolHit",
     "ToolInfo",
+    "ToolSearch",
     "ToolcribError",
     "Unavailable",
     "UnknownSkill",
@@ -60,6 +62,7 @@ _MODULES = {
     "SearchResult": "library.results",
     "ToolHit": "library.hits",
     "ToolInfo": "library.results",
+    "ToolSearch": "library.search",
     "open": "library.crib",
 }
 """Where a name is defined, below this package; the others are errors."""

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import FakeServer, tool
-from toolcrib.cli import main
+from toolcrib.cli import in_process, main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -349,6 +350,47 @@ def test_a_shell_completes_the_names_of_tools_in_the_index(
     assert offered("zoo__e") == ["zoo__echo"]
     assert offered("fa") == ["fail"]
     assert len(fake.starts()) == 1
+
+
+# -- when a call starts its server -----------------------------------------------------------------
+
+
+def test_the_server_of_a_tool_starts_before_the_rest_is_loaded(
+    run: Run, fake: FakeServer, monkeypatch: pytest.MonkeyPatch
+):
+    run("index", "refresh")
+
+    load = in_process.load_gateway
+
+    def load_after_the_start() -> object:
+        deadline = time.monotonic() + 30
+        while len(fake.starts()) < 2:
+            assert time.monotonic() < deadline, "it was not started ahead"
+            time.sleep(0.01)
+        return load()
+
+    monkeypatch.setattr(in_process, "load_gateway", load_after_the_start)
+    code, out, _err = run("call", "zoo.echo", "text=hello")
+    assert (code, "hello" in out) == (0, True)
+    assert len(fake.starts()) == 2
+    assert not fake.survivors()
+
+
+@pytest.mark.parametrize(
+    ("policy", "tool_name"),
+    [
+        ({"deny": ["zoo.echo"]}, "zoo.echo"),
+        ({"confirm": {"tools": ["zoo.echo"]}}, "zoo.echo"),
+        ({"confirm": {"effects": ["write"]}}, "zoo.echo"),
+        ({}, "zoo.none"),
+    ],
+    ids=["denied", "to be confirmed", "to be confirmed by its effect", "unknown"],
+)
+def test_a_call_that_is_refused_starts_nothing(run: Run, fake: FakeServer, policy: dict[str, Any], tool_name: str):
+    run("index", "refresh", toolcrib={"policy": policy})
+    begun = len(fake.starts())
+    assert run("call", tool_name, "text=hello", toolcrib={"policy": policy})[0] == 1
+    assert len(fake.starts()) == begun
 
 
 # -- exit codes ----------------------------------------------------------------------------------

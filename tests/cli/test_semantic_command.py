@@ -197,7 +197,7 @@ async def test_a_reload_keeps_the_model_unless_it_names_another(
         loaded.append(files.label)
         return load_model(files)
 
-    monkeypatch.setattr("toolcrib.gateway.offline.load_model", load)
+    monkeypatch.setattr("toolcrib.search.semantic.load_model", load)
     section = {"skills": {"skill_packs": [], "skill_dirs": []}}
     async with world(tmp_path, {"desk": [tool("create_issue", "Opens an issue.")]}, section) as w, w.client() as client:
         assert await client.found("gripe") == ["desk__create_issue"]

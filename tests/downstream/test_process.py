@@ -17,8 +17,7 @@ import pytest
 from downstream.fleets import LATE_S, PATIENCE_S, TEST_S, Stopwatch, asleep, until
 from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
-from toolcrib.downstream.failures import LINES_KEPT
-from toolcrib.downstream.process import Child, Descendants, _end, open_lifeline, running
+from toolcrib.downstream.process import LINES_KEPT, Child, Descendants, _end, open_lifeline, running
 
 pytestmark = pytest.mark.anyio
 CLOSE_S = 0.6

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from toolcrib.base.model import Example, Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.base.names import name_digest
@@ -22,6 +22,7 @@ from toolcrib.storage.opening import Schema, connect_existing, statements
 from toolcrib.storage.rows import RowMapper, objects
 from toolcrib.storage.stems import Stems, StemTables
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
+from toolcrib.storage.vectors import TEXT_MAX as EMBEDDED_MAX
 from toolcrib.storage.vectors import Texts, create_vectors
 
 _Value = TypeVar("_Value")
@@ -76,7 +77,6 @@ _RECORD = RowMapper(ToolRecord, (*_GATE_FIELDS, *_TEXT_FIELDS, "mentions"), _REN
 
 def _columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, Any]:
     """Return a record as the values of its row, by column: all except ``id``, which SQLite assigns."""
-    search_text = search_texts.compute
     definition = dict(record.definition)
     if definition.get("name") == record.name:
         del definition["name"]
@@ -85,17 +85,34 @@ def _columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> di
         del definition["description"]
     return {
         **_RECORD.encode(record),
+        **dict(zip(TEXT_COLUMNS, words_of(record, search_texts), strict=True)),
         "created_at": now,
         "updated_at": now,
-        "summary_text": search_text(record.summary),
-        "body_text": search_text(record.body),
-        "server_text": search_text(record.server),
-        "tags_text": search_text(" ".join(record.tags)),
         "description": description,
         "args_schema": _pop_json(definition, "inputSchema"),
         "out_schema": _pop_json(definition, "outputSchema"),
         "extra": to_json(definition),
     }
+
+
+def words_of(record: ToolRecord, search_texts: SearchTexts) -> tuple[str, ...]:
+    """Return the searchable words of a record, one text per full-text column."""
+    search_text = search_texts.compute
+    return (
+        record.name_text,
+        search_text(record.summary),
+        search_text(record.body),
+        record.params_text,
+        record.params_description_text,
+        search_text(record.server),
+        search_text(" ".join(record.tags)),
+    )
+
+
+def text_to_embed(record: ToolRecord, search_texts: SearchTexts) -> str:
+    """Return the text of a record that is embedded, as :data:`TOOL_TEXTS` reads it from a row."""
+    server, rest = search_texts.compute(record.server), (record.name_text, record.params_text)
+    return " ".join((server, *rest, record.summary, record.body))[:EMBEDDED_MAX]
 
 
 def _storable(value: object) -> str:
@@ -441,6 +458,44 @@ class ServerRow:
 
 _REFUSED = objects(Refused)
 _SERVER = RowMapper(ServerRow, renamed={"tool_count": "(SELECT count(*) FROM tools WHERE namespace = key)"})
+
+
+class ToolTexts(Protocol):
+    """The texts of tools by row, of which deleted ones are omitted. Every method may raise StoreError."""
+
+    @property
+    def reading(self) -> Reading:
+        """How stored words are read."""
+        ...
+
+    @property
+    def stems(self) -> Stems | None:
+        """The stems of large catalogs; None if they are not stored."""
+        ...
+
+    def definitions(self, ids: Iterable[int], versions: Versions = None, /) -> dict[int, JsonObject]:
+        """Return whole definitions."""
+        ...
+
+    def cards(self, ids: Iterable[int], versions: Versions = None, /) -> dict[int, Card]:
+        """Return what search results show."""
+        ...
+
+    def shown(self, ids: Iterable[int], versions: Versions = None, /) -> dict[int, tuple[JsonObject, Card]]:
+        """Return both."""
+        ...
+
+    def texts(self, ids: Iterable[int], versions: Versions = None, /) -> dict[int, tuple[str, ...]]:
+        """Return texts that a pattern is tried on besides names."""
+        ...
+
+    def words(self, ids: Iterable[int], versions: Versions = None, /) -> dict[int, tuple[Version, tuple[str, ...]]]:
+        """Return the searchable words, one text per full-text column, preceded by their version."""
+        ...
+
+    def versions(self, ids: Iterable[int], /) -> dict[int, tuple[Version, str]]:
+        """Return the version of each row, and the possible tool names in its texts."""
+        ...
 
 
 class ToolIndex:

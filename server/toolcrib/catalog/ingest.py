@@ -159,7 +159,8 @@ def _scan(entry: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> 
             continue
         override = overrides.get(name)
         shown = override.name if override and override.name else name
-        public = public_name(server, shown, shaping.limits.name_max)
+        # Tools of a program may be of no server: they have their own names, and no client sees those.
+        public = public_name(server, shown, shaping.limits.name_max) if server else shown
         is_hidden = override is not None and override.hide
         if not is_hidden and shaping.policy.anyone.permits(server, name, public):
             yield _Found(name, public, item, override)

@@ -75,7 +75,8 @@ class ServerTools:
     @cached_property
     def _otherwise_public(self) -> Mapping[str, list[Tool]]:
         """The tools whose public name is not composed of the server's and their own name, by that name."""
-        plain = f"{self.tools[0].server}__" if self.tools else ""
+        server = self.tools[0].server if self.tools else ""
+        plain = f"{server}__" if server else ""
         return _grouped(
             (spelling_key(tool.public_name), tool) for tool in self.tools if tool.public_name != f"{plain}{tool.name}"
         )

@@ -18,7 +18,7 @@ from toolcrib.base.text import words
 from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import NameMaskers
-from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, description_of
+from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolTexts, Versions, description_of
 from toolcrib.catalog.own_words import NO_ASKING, AskingByTool
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
@@ -74,10 +74,10 @@ class CatalogView:
 
     def __init__(
         self,
-        index: ToolIndex,
+        index: ToolTexts,
         permitted: Permitted,
         masker: NameMasker,
-        postings: StoredPostings,
+        postings: StoredPostings | None,
         own: AskingByTool = NO_ASKING,
         instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
     ) -> None:
@@ -198,7 +198,7 @@ class CatalogView:
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
         """Open the stored postings of all permitted tools, for one query; None if they are not stored."""
-        return self._postings.opened(self, does) if self._postings.available else None
+        return self._postings.opened(self, does) if self._postings and self._postings.available else None
 
     def _reworded(
         self, found: Mapping[int, tuple[Version, tuple[str, ...]]], naming: Mapping[int, str]
@@ -308,11 +308,11 @@ class CatalogViews:
     """The wording of each kind of caller, for the catalog requested last."""
 
     def __init__(
-        self, index: ToolIndex, maskers: NameMaskers, own: Callable[[], AskingByTool] = lambda: NO_ASKING
+        self, index: ToolTexts, maskers: NameMaskers, own: Callable[[], AskingByTool] = lambda: NO_ASKING
     ) -> None:
         """``own`` returns the requests that were written for tools: the same value while they are the same."""
         self._index, self._maskers, self._own = index, maskers, own
-        self._postings = StoredPostings(index.stems, FIELDS)
+        self._postings = StoredPostings(index.stems, FIELDS) if index.stems else None
         self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], CatalogView](_VIEWS_MAX)
 
     @property

@@ -5,7 +5,9 @@ Slow modules are imported when a command runs, so that the other commands do not
 
 import math
 import os
+import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from toolcrib.catalog.tool_search import ToolFinder
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.downstream.head_start import HeadStart
+    from toolcrib.gateway.composition import Gateway
     from toolcrib.gateway.offline import Offline
     from toolcrib.gateway.status import Status
     from toolcrib.gateway.tools import ToolUseCases
@@ -189,20 +193,21 @@ def with_tools(
     *,
     command: str,
     choose: Choose | None = all_untried,
+    tool: str = "",
 ) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
     ``line`` shows what it waits for meanwhile; events name the ``command``. Of the servers that were never listed,
     those are started that ``choose`` returns, None: all; if ``server`` is given, only that one. Any other server is
-    started when a tool of it is called.
+    started when a tool of it is called: that of ``tool``, which ``use`` will call, at once.
 
     Raises:
         ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
 
     """
     import anyio
+    import anyio.to_thread
 
-    from toolcrib.gateway.composition import open_gateway
     from toolcrib.gateway.runtime import Runtime
 
     settings = _with_servers(config, server)
@@ -210,8 +215,14 @@ def with_tools(
     list_only = (server,) if server is not None else None if choose is None else ()
 
     async def run() -> _Answer | ToolcribError:
+        async with _started_ahead(settings, tool, command) as ahead:
+            # The SDK takes as long to import as a server to start: in a thread, what a server writes is read meanwhile.
+            open_gateway = await anyio.to_thread.run_sync(load_gateway)
+            runtime = Runtime(command=command, ahead=ahead)
+            return await answered(open_gateway(_quiet(settings), runtime, skills=False, list_only=list_only))
+
+    async def answered(opening: "AbstractAsyncContextManager[Gateway]") -> _Answer | ToolcribError:
         answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
-        opening = open_gateway(_quiet(settings), Runtime(command=command), skills=False, list_only=list_only)
         async with opening as gateway, anyio.create_task_group() as tasks:
             if choose is not None and server is None:
                 chosen = choose(gateway.tools.indexer.current(), _never_listed(gateway.generation.offline))
@@ -229,6 +240,35 @@ def with_tools(
     if left_out:
         line.note("`toolcrib index refresh` starts every server; `toolcrib doctor` says what to do.")
     return _raised(answer)
+
+
+def load_gateway() -> "Callable[..., AbstractAsyncContextManager[Gateway]]":
+    """Import what opens a gateway, the SDK with it, and return it."""
+    from toolcrib.gateway.composition import open_gateway
+
+    return open_gateway
+
+
+def _started_ahead(settings: "Settings", tool: str, command: str) -> "AbstractAsyncContextManager[HeadStart | None]":
+    """Start the server of a tool that the person may call; None for any other, and one that is not a process.
+
+    Where a person may have to confirm calls, nothing starts before that.
+    """
+    from toolcrib.config.settings import StdioTarget
+    from toolcrib.downstream.head_start import head_start
+    from toolcrib.gateway.offline import open_offline
+    from toolcrib.gateway.runtime import Runtime
+
+    confirm = settings.toolcrib.policy.confirm
+    if not tool or confirm.tools or confirm.effects or sys.platform == "win32":
+        return nullcontext()
+    with open_offline(settings, Runtime(command=command), keep_rows=True) as offline:
+        catalog = offline.indexer.current()
+        found = catalog.find(tool, offline.gate.permitted(_session(settings), catalog))
+    target = settings.servers[found.server].target if found and found.server in settings.servers else None
+    if not isinstance(target, StdioTarget):
+        return nullcontext()
+    return head_start(target, settings.toolcrib.limits.close_timeout_s)
 
 
 def _never_listed(offline: "Offline") -> NeverListed:

@@ -99,7 +99,7 @@ def call(
         schema = await _schema(tool_use_cases, session, name) if given.texts else {}
         return await tool_use_cases.call_any(request, name, given.typed(schema))
 
-    result = with_tools(config, run, line, command="call", choose=for_tool(name))
+    result = with_tools(config, run, line, command="call", choose=for_tool(name), tool=name)
     if as_json:
         print_json(result)
     else:

@@ -4,6 +4,7 @@ PUBLIC = (
     "calls",
     "connection",
     "fleet",
+    "head_start",
     "isolation",
     "lifecycle",
     "offers",

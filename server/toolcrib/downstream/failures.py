@@ -17,9 +17,6 @@ from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, ClientFault, code_of, status_text
 from toolcrib.downstream.states import Failure
 
-LINES_KEPT = 200
-"""Lines of stderr to look at: a stack trace and what npm says after it must fit."""
-
 _SHOWN = 3
 
 _NOISE = re.compile(

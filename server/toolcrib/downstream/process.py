@@ -19,7 +19,9 @@ import anyio.to_thread
 
 from toolcrib.config.launching import find_program
 from toolcrib.config.settings import StdioTarget
-from toolcrib.downstream.failures import LINES_KEPT
+
+LINES_KEPT = 200
+"""Lines of stderr to look at: a stack trace and what npm says after it must fit."""
 
 _MOST = 1000
 """Processes that are looked for: what starts more than that is not to be outrun."""

@@ -24,6 +24,7 @@ from toolcrib.config.launching import find_program
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, MemoryTarget, ServerSettings, StdioTarget, Target
 from toolcrib.downstream.failures import last_words
+from toolcrib.downstream.head_start import HeadStart
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpChannel, HttpClient, Login
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.downstream.programs import Program
@@ -69,17 +70,23 @@ async def open_streams(
     lifeline: Lifeline | None = None,
     on_stderr: Callable[[str, str], None] | None = None,
     logins: Logins | None = None,
+    ahead: HeadStart | None = None,
 ) -> AsyncGenerator[Streams]:
     """Connect to ``server`` as its settings say. With a ``lifeline``, its process does not outlive a kill of ours.
 
     ``on_stderr`` gets the key of the server and each line that its process writes to stderr. Without ``logins``, nobody
-    is logged in anywhere.
+    is logged in anywhere. ``ahead`` is a process that was started already, which may be the server's.
 
     Raises:
         OSError: a program that cannot be started.
         httpx2.HTTPError: an address that cannot be reached.
 
     """
+    on_line = partial(on_stderr, server.key) if on_stderr else None
+    if ahead and (begun := ahead.taken(server.target, on_line)):
+        async with _process_streams(server, begun, limits) as process:
+            yield replace(process, program=ahead.program)
+        return
     # Before the start: what is replaced meanwhile differs from what was started, at the next comparison.
     program = await _mark_of(server.target)
     match server.target:
@@ -94,7 +101,6 @@ async def open_streams(
             async with stdio_client(parameters) as streams:
                 yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known, program=program)
         case StdioTarget() as target:
-            on_line = partial(on_stderr, server.key) if on_stderr else None
             started = running(target, limits.close_timeout_s, lifeline, on_line)
             async with _process_streams(server, started, limits) as process:
                 yield replace(process, program=program)

@@ -547,7 +547,9 @@ async def _open_connector(settings: Settings, runtime: Runtime, logins: Logins |
     async with open_lifeline() as lifeline:
         with nullcontext() if settings.in_memory else logs as opened:
             note = opened.note if opened else None
-            yield runtime.connector or partial(open_streams, lifeline=lifeline, on_stderr=note, logins=logins)
+            yield runtime.connector or partial(
+                open_streams, lifeline=lifeline, on_stderr=note, logins=logins, ahead=runtime.ahead
+            )
 
 
 @asynccontextmanager

@@ -31,8 +31,7 @@ from toolcrib.policy.rules import policy_of
 from toolcrib.policy.state import SessionBounds, State, open_state
 from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities, shipped
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic, SharedModel, VectorStore
-from toolcrib.search.static_model import ModelFiles, StaticModel, find_model, load_model
+from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, static_model
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 
@@ -217,14 +216,7 @@ def semantic_model(settings: Settings) -> SharedModel | None:
     if section.enabled is False:
         return None
     own = None if section.path is None else Path(section.path)
-
-    def find() -> ModelFiles:
-        return find_model(own, settings.downloaded_model_dir)
-
-    def load() -> StaticModel:
-        return load_model(find())
-
-    return SharedModel(load, find, optional=section.enabled == "auto")
+    return static_model(own, settings.downloaded_model_dir, optional=section.enabled == "auto")
 
 
 def _model_settings(settings: Settings) -> tuple[object, ...]:

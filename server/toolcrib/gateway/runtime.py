@@ -13,6 +13,7 @@ from toolcrib.base.clocks import steady_clock
 from toolcrib.base.handles import NewHandle, new_handle
 
 if TYPE_CHECKING:
+    from toolcrib.downstream.head_start import HeadStart
     from toolcrib.downstream.transport import Connector  # imports the SDK, which a search does without
 
 
@@ -28,6 +29,7 @@ class Runtime:
     ``mirror`` gets each event as a line of JSON. ``connector`` reaches servers; None: as the config says. ``pid``
     distinguishes the sessions of this process in shared files. ``new_handle`` makes every handle that a caller gets.
     ``command`` is the command of a person that this process runs, such as ``index refresh``; empty: it serves clients.
+    ``ahead`` is a server's process that was started already.
     """
 
     wall_clock: Callable[[], float] = time.time
@@ -41,3 +43,4 @@ class Runtime:
     pid: int = field(default_factory=os.getpid)
     new_handle: NewHandle = new_handle
     command: str = ""
+    ahead: "HeadStart | None" = None

@@ -24,8 +24,8 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.jsonrpc.sdk import ServerObject, low_level_server, open_object
 from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
-from toolcrib.library.hits import Reasons, ToolHit
-from toolcrib.library.results import CallResult, SearchResult, ToolInfo
+from toolcrib.library.hits import Reasons, stems_of
+from toolcrib.library.results import CallResult, SearchResult, ToolInfo, search_result
 from toolcrib.policy.requests import Progress, Request
 from toolcrib.policy.sessions import RunActivations, Session, local_caller
 from toolcrib.server.serving import PROGRAM, Serving, open_server
@@ -195,26 +195,13 @@ class Crib:
             rows = [found.tool.row for found in answer.hits]
             described = await anyio.to_thread.run_sync(view.described, rows)
         reasons = Reasons(answer.query)
-        hits: list[ToolHit] = []
-        for found in answer.hits:
-            if (known := described.get(found.tool.row)) is None:  # removed meanwhile
-                continue
-            definition = {**known[0], "name": found.tool.public_name}
-            # Only of the first one it is known how likely it is right.
-            sure = "low" if hits and answer.confidence == "high" else answer.confidence
-            hits.append(
-                ToolHit(
-                    found.tool.public_name,
-                    found.tool.server,
-                    found.shown.description,
-                    found.shown.signature or found.tool.public_name,
-                    found.score,
-                    sure,
-                    reasons.of(SearchType(found.match_type), _texts(found, definition)),
-                    definition,
-                )
-            )
-        return SearchResult(tuple(hits), answer.confidence, answer.note or "")
+        found = [each for each in answer.hits if each.tool.row in described]  # others were removed meanwhile
+        return search_result(
+            ((each, reasons.of(each.match_type, _parts(each, described[each.tool.row][0])), None) for each in found),
+            answer.confidence,
+            lambda each: described[each.tool.row][0],
+            answer.note,
+        )
 
     async def call(
         self,
@@ -329,8 +316,7 @@ class Crib:
         return MountedApp(self._serving, self._caller)
 
 
-def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:
-    """Yield what a tool is found by, with what each text is."""
-    yield "name", found.tool.public_name
-    yield "description", str(definition.get("description") or "")
-    yield "parameters", found.shown.signature or ""
+def _parts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, frozenset[str]]]:
+    """Yield what a tool is found by, with what each part is."""
+    yield "name", stems_of(found.tool.public_name)
+    yield "text", stems_of(f"{definition.get('description') or ''} {found.shown.signature or ''}")

@@ -1,12 +1,14 @@
 """One tool that a search has found, as a program gets it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from toolcrib.base.model import JsonObject, SearchType
-from toolcrib.base.text import STOP_WORDS, words
+from toolcrib.base.text import words
 from toolcrib.search.confidence import Confidence
 from toolcrib.search.english import stem
+from toolcrib.search.query import parsed, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +51,29 @@ class Reasons:
     """Says of the hits of one query why they were found."""
 
     def __init__(self, query: str) -> None:
-        """Take the words of a query; what a hit has of them does not depend on other hits."""
-        every = words(query)
-        self._asked = {stem(word): word for word in every if word not in STOP_WORDS} or {
-            stem(word): word for word in every
-        }
+        self._asked = {stem(word): word for word in parsed(query).terms or plain(query).terms if not _is_letter(word)}
 
-    def of(self, match_type: SearchType, texts: Iterable[tuple[str, str]]) -> str:
-        """Return why a tool was found, given its ``texts`` with what each of them is."""
-        if match_type is SearchType.EXACT:
-            return "the query is its name"
-        if match_type is SearchType.REGEX:
-            return "the pattern matches"
-        open_stems, parts = dict(self._asked), list[str]()
-        for what, text in texts:
-            found = sorted({open_stems.pop(each) for each in map(stem, words(text)) if each in open_stems})
+    def of(self, match_type: str, parts: Iterable[tuple[str, Collection[str]]]) -> str:
+        """Return why a tool was found, given the stems of its parts (:func:`stems_of`) with what each of them is."""
+        if match_type != SearchType.FTS:
+            return _OF_OTHERS[match_type]
+        rest, said = dict(self._asked), list[str]()
+        for what, stems in parts:
+            found = [rest.pop(each) for each in self._asked if each in rest and each in stems]
             if found:
-                parts.append(f"{what}: {', '.join(found)}")
-        return "; ".join(parts) or "other words for the same thing"
+                said.append(f"{what}: {', '.join(found)}")
+        return "; ".join(said) or "other words for the same thing"
+
+
+def _is_letter(word: str) -> bool:
+    return len(word) == 1 and word.isascii()  # of "what's"
+
+
+_OF_OTHERS: Mapping[str, str] = MappingProxyType(
+    {SearchType.EXACT: "the query is its name", SearchType.REGEX: "the pattern matches"}
+)
+
+
+def stems_of(text: str) -> frozenset[str]:
+    """Return the stems of a text, as searches compare them."""
+    return frozenset(map(stem, words(text)))

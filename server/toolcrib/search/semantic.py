@@ -7,6 +7,7 @@ from hashlib import sha256
 from importlib import import_module
 from itertools import accumulate, chain, islice, pairwise
 from math import sqrt
+from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.confidence import NEAR, Evidence, is_sure
 from toolcrib.search.documents import CACHED_MAX, Documents
 from toolcrib.search.ranking import Ranked
-from toolcrib.search.static_model import ModelNotInstalled
+from toolcrib.search.static_model import ModelFiles, ModelNotInstalled, find_model, load_model
 
 _log = logging.getLogger(__name__)
 
@@ -125,6 +126,15 @@ class SharedModel:
 
     def _is_optional(self, error: ModelUnavailable) -> bool:
         return self._optional and isinstance(error, ModelNotInstalled)
+
+
+def static_model(own: Path | None, downloaded: Path, *, optional: bool = True) -> SharedModel:
+    """Return the static model to use (:func:`find_model`), which is looked for and loaded on first use."""
+
+    def find() -> ModelFiles:
+        return find_model(own, downloaded)
+
+    return SharedModel(lambda: load_model(find()), find, optional=optional)
 
 
 def state_of(model: SharedModel | None) -> SemanticState:
