@@ -15,7 +15,7 @@ MAP = ROOT / "docs" / "architecture.md"
 WORKS = ROOT / "docs" / "how-it-works.md"
 
 LAYERS = (
-    *("cli", "library", "server", "gateway", "skills", "catalog", "downstream", "policy", "auth"),
+    *("cli", "library", "server", "gateway", "programs", "skills", "catalog", "downstream", "policy", "auth"),
     *("clients", "config", "events", "search", "storage", "jsonrpc", "base"),
 )
 """The packages, from the top down: each may import those after it."""
@@ -34,10 +34,9 @@ DOORS = {
         "server",
     ),
     **dict.fromkeys(
-        ("mcp.client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
+        ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "auth", "jsonrpc.sdk", "cli.demo"),
     ),
-    "mcp.Client": ("downstream", "auth", "jsonrpc.sdk", "cli.demo", "library.crib"),
     "mcp.client.auth": ("auth",),
     "webbrowser": ("cli.login",),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("server", *SDK_ADAPTERS)),
@@ -54,6 +53,7 @@ DOORS = {
     ),
     "mcp.shared": SDK_ADAPTERS,
     "yaml": ("base.yaml",),
+    "pydantic_monty": ("programs.workers",),
     "re2": ("base.patterns",),
     "keyring": ("auth.keyring",),
     "numpy": ("search.semantic", "search.static_model"),

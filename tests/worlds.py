@@ -334,9 +334,9 @@ async def world(
 ) -> AsyncGenerator[World]:
     """Run a toolcrib whose config and cache are in ``folder``: a second world there is a restart.
 
-    A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills where
-    it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned. ``now`` is how many
-    seconds later than usual it is. ``runtime`` takes the place of parts of ``Runtime``.
+    A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills and
+    without programs where it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned.
+    ``now`` is how many seconds later than usual it is. ``runtime`` takes the place of parts of ``Runtime``.
     """
     known = _servers(servers or {})
     clock, events = Clock(now), []
@@ -394,7 +394,9 @@ def configured(
 ) -> Settings:
     """Write a config file and load it, as the command line does in ``project``; the home directory is ``home``."""
     gate = {**toolcrib.get("gate", {}), **({} if listing is None else {"listing": listing})}
-    section = {"cache_dir": "cache", "skills": {"enabled": False}, **toolcrib, "gate": gate}
+    # The list of an installation without the extra; tests of programs turn them on.
+    off = {"skills": {"enabled": False}, "programs": {"enabled": "off"}}
+    section = {"cache_dir": "cache", **off, **toolcrib, "gate": gate}
     document = {"mcpServers": {key: server.entry for key, server in servers.items()}, "toolcrib": section}
     file = folder / "toolcrib.json"
     file.write_text(json.dumps(document))

@@ -16,7 +16,11 @@ from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
-EVERYTHING = {**skills(outcomes=True), "tool_search": {"skill_scoped_patterns": ["nothing.at_all"]}}
+EVERYTHING = {
+    **skills(outcomes=True),
+    "programs": {"enabled": "auto"},
+    "tool_search": {"skill_scoped_patterns": ["nothing.at_all"]},
+}
 ASKED_FOR = ("skill_activate", "skill_deactivate", "skill_report_outcome")
 """Those that only a config lists which asks for them, or scopes tools to skills."""
 CONDITIONAL = ("read_more",)
@@ -24,7 +28,7 @@ CONDITIONAL = ("read_more",)
 
 
 def test_the_names_and_their_order_are_the_contracts():
-    listed = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+    listed = ("tool_search", "tool_call", "tool_call_read", "tool_run", "skill_search", "skill_get", "skill_list")
     assert (*listed, *ASKED_FOR, *CONDITIONAL) == BUILTIN_NAMES
 
 

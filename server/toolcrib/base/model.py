@@ -19,6 +19,7 @@ BUILTIN_NAMES = (
     "tool_search",
     "tool_call",
     "tool_call_read",
+    "tool_run",
     "skill_search",
     "skill_get",
     "skill_list",

@@ -508,7 +508,7 @@ class HostSection(Section):
     listing: Listing | None = None
     """Their kind of `tools/list`; null: as for others."""
     max_tokens: Count | None = None
-    """Estimated tokens of a server's result given to their model at once; null: what known hosts show, else all."""
+    """Estimated tokens of a server's result given to their model at once; null: 20000 for known hosts, else all."""
 
 
 class ServerResultsSection(Section):
@@ -635,6 +635,41 @@ class EventsSection(Section):
     """The least important events to write."""
     max_bytes: Count = 10 * 1024 * 1024
     """Size at which the file is rotated to `.1`."""
+
+
+class ProgramsSection(Section):
+    """Programs over tools, run by `tool_run`; only with the extra `programs`."""
+
+    enabled: Literal["auto", "off"] = "off"
+    """`auto`: list `tool_run` where the extra is installed."""
+    writes: Literal["ask", "never", "allow"] = "ask"
+    """Tools that are not declared read-only: `ask` a person in each run, `never` call them, or `allow` them."""
+    timeout_s: Seconds = 120
+    """How long one program may take; the time that a person takes to answer does not count."""
+    compute_s: Seconds = 10
+    """How long it may compute, without the time that its calls take."""
+    memory_bytes: Annotated[int, Strict(), Field(ge=16 * 1024 * 1024)] = 256 * 1024 * 1024
+    """Memory of its values."""
+    code_bytes: Count = 64 * 1024
+    """Size of its text."""
+    calls: Count = 200
+    """Calls of one program."""
+    calls_at_a_time: Count = 8
+    """Calls of one program under way at the same time; more wait for their turn."""
+    result_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
+    """Size of the result of one call inside; a larger one is an error in the program."""
+    printed_bytes: Count = 16 * 1024
+    """Size of what it prints that is kept; the rest is dropped."""
+    max_tokens: Annotated[int, Strict(), Field(ge=100)] = 8000
+    """Estimated tokens of its value and of what it prints that a model is given, together; a call may ask for less."""
+    runs_per_session: Count = 4
+    """Programs of one session at the same time; more are refused."""
+    runs: Count = 32
+    """Programs of all sessions at the same time; more are refused."""
+    workers: Count = 8
+    """Processes that run them; a program that waits for a call holds one, and more programs wait for their turn."""
+    idle_stop_s: Seconds = 60
+    """Seconds without a program after which these processes are stopped."""
 
 
 class ReloadSection(Section):
@@ -796,6 +831,8 @@ class ToolcribSection(Section):
     """Skills."""
     skill_tools: dict[str, SkillTools] = Field(default={})
     """The tools that skills need, by the skill's name, `source/name` or id."""
+    programs: ProgramsSection = ProgramsSection()
+    """Programs over tools."""
     http: HttpSection = HttpSection()
     """Serving over HTTP."""
     events: EventsSection = EventsSection()

@@ -99,7 +99,7 @@ class ToolActivationDenied(Event, level="warning"):
     """`policy`: nobody may use it. `visibility`: others may. `skill`: no active skill names it. `unknown`: no tool."""
 
 
-ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed", "none", "unable"]
+ConfirmationAnswer = Literal["once", "this session", "always", "this run", "no", "dismissed", "none", "unable"]
 """How a question whether something may be done has ended."""
 
 
@@ -111,8 +111,8 @@ class Confirmation(Event):
     subject: str
     """The public name of the tool, or the `source/folder` of the skill."""
     answer: ConfirmationAnswer
-    """`once`, `this session` or `always`: yes. `no`; `dismissed`: closed without an answer; `none`: nobody answered in
-    time; `unable`: the client cannot ask."""
+    """`once`, `this session`, `always`, `this run` (of a program): yes. `no`; `dismissed`: closed without an answer;
+    `none`: nobody answered in time; `unable`: the client cannot ask."""
 
 
 class ToolCall(Event):
@@ -128,6 +128,21 @@ class ToolCall(Event):
     """The session's latest search that found the tool: the number in its `tool_search_query`; null: none."""
     rank: int | None = None
     """The rank of the tool among that search's hits, from 1."""
+
+
+class ProgramRun(Event):
+    """A program of `tool_run` has ended; its calls have events of their own."""
+
+    ok: bool
+    """False: it failed, or reached one of its bounds."""
+    calls: int
+    """Number of its calls."""
+    failed: int
+    """Number of those that failed, or had not ended."""
+    bytes_read: int
+    """Approximate size of their results, which no model read."""
+    bytes_returned: int
+    """Size of its value and of what it printed."""
 
 
 class ToolCallNotRun(Event):

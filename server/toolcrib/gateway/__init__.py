@@ -6,6 +6,7 @@ PUBLIC = (
     "missing_servers",
     "offers",
     "offline",
+    "programs",
     "results",
     "runtime",
     "status",

@@ -54,11 +54,12 @@ from toolcrib.gateway.skills import open_skills
 from toolcrib.gateway.status import Loaded, StatusReader, TaskCounts
 from toolcrib.gateway.tools import ToolUseCases, report_definitions
 from toolcrib.gateway.whole_lists import WholeLists
-from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes, local_caller
+from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 if TYPE_CHECKING:
+    from toolcrib.gateway.programs import Programs, ProgramUseCases
     from toolcrib.gateway.tasks import CallerTasks
 
 _T = TypeVar("_T")
@@ -75,9 +76,9 @@ _log = logging.getLogger(__name__)
 class Generation:
     """Everything that belongs to one config; opened as a whole, and replaced as a whole by a reload.
 
-    ``skills`` is None if they are disabled. ``start_plan`` says which servers to list when it is put in use, ``eras``
-    what each server spoke when it was last listed. ``retired`` is set once another generation has replaced this one; it
-    is closed when nobody holds it any more.
+    ``skills`` is None if they are disabled. ``programs`` loads what runs programs. ``start_plan`` says which servers to
+    list when it is put in use, ``eras`` what each server spoke when it was last listed. ``retired`` is set once another
+    generation has replaced this one; it is closed when nobody holds it any more.
     """
 
     settings: Settings
@@ -86,6 +87,7 @@ class Generation:
     offers: OfferUseCases
     skills: SkillUseCases | None
     status: StatusReader
+    programs: Callable[[], Awaitable["ProgramUseCases"]]
     start_plan: StartPlan
     eras: Mapping[str, Era]
     retired: anyio.Event = field(default_factory=anyio.Event)
@@ -144,6 +146,7 @@ class Gateway:
         self._reports, self._state = reports, state
         self._pages = ResultPages(settings.toolcrib.limits, runtime.clock, runtime.new_handle)
         self._caller_tasks: CallerTasks | None = None
+        self._programs: Programs | None = None
         self._skills, self._list_only = skills, list_only
         self._keep_rows = list_only is not None  # who lists only some leaves what others have listed
         self._loaded = Loaded(runtime.wall_clock())
@@ -194,6 +197,12 @@ class Gateway:
                 events=lambda: self.generation.offline.events,
             )
         return self._caller_tasks
+
+    async def _programs_of(self, tools: ToolUseCases, offline: Offline) -> "ProgramUseCases":
+        shared, use_cases = await anyio.to_thread.run_sync(_load_programs)
+        # What runs is counted across configs, and its workers serve the next one too.
+        self._programs = self._programs or shared(offline.settings.cache_dir, self.tasks)
+        return use_cases(tools, self._programs, offline.events)
 
     def _count_tasks(self, session: Session) -> TaskCounts:
         kept = self._caller_tasks.of(session) if self._caller_tasks else []
@@ -328,6 +337,7 @@ class Gateway:
                     loaded=lambda: self._loaded,
                     tasks=self._count_tasks,
                 ),
+                programs=partial(self._programs_of, tools, offline),
                 start_plan=start_plan,
                 eras=eras,
             )
@@ -376,16 +386,8 @@ class _ServerReports:
     generation: Generation
 
     def __init__(
-        self,
-        settings: Settings,
-        runtime: Runtime,
-        connector: Connector,
-        logins: Logins | None,
-        *,
-        one_client: bool,
-        names_callers: bool,
+        self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins | None, *, one_client: bool
     ) -> None:
-        self._names_callers = names_callers
         self.one_client, self._jitter, self._connector, self._logins = one_client, runtime.jitter, connector, logins
         self._suspended_calls = SuspendedCalls(settings.toolcrib.limits, runtime.new_handle)
         self.changed = ChangeSignal()
@@ -412,6 +414,7 @@ class _ServerReports:
     def dependencies(self, settings: Settings, kinds: frozenset[OfferKind]) -> DownstreamDependencies:
         """Return what servers get from the gateway; ``kinds`` are listed besides tools."""
         section = settings.toolcrib
+        principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
         return DownstreamDependencies(
             limits=section.limits,
             connector=self._connector,
@@ -419,7 +422,7 @@ class _ServerReports:
             state_changed=self._state_changed,
             jitter=self._jitter,
             compare=self._compared,
-            isolation=self._isolation(settings),
+            isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
             offers=OfferSink(
                 kinds,
                 self._offered,
@@ -430,13 +433,6 @@ class _ServerReports:
             logins=self._logins,
             announced=self._announced,
         )
-
-    def _isolation(self, settings: Settings) -> Isolation:
-        if self._names_callers:
-            owner = local_caller(settings)
-            return Isolation(one_client=False, one_principal=False, owner=(owner.tenant_id or "", owner.principal))
-        principals = {(entry.tenant_id, entry.subject) for entry in settings.toolcrib.http.tokens}
-        return Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1)
 
     async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
         said = greeting.era, greeting.instructions, greeting.program, greeting.extensions
@@ -506,16 +502,13 @@ async def open_gateway(
     runtime: Runtime,
     *,
     one_client: bool = True,
-    names_callers: bool = False,
     skills: bool | None = None,
     list_only: Collection[str] | None = None,
 ) -> AsyncGenerator[Gateway]:
     """Open a gateway, and start to list its servers in the background. On exit, every process of theirs has ended.
 
-    ``one_client``: all requests come from one client, which is on this machine. ``names_callers``: whoever opens it
-    makes requests on account of callers that nothing here knows yet, besides those of its own. ``skills`` says whether
-    they are opened; None: as the config says. ``list_only`` are the servers that are listed without a request; None:
-    all.
+    ``one_client``: all requests come from one client, which is on this machine. ``skills`` says whether they are
+    opened; None: as the config says. ``list_only`` are the servers that are listed without a request; None: all.
 
     Raises:
         StoreError: a database file can neither be read nor replaced.
@@ -524,9 +517,7 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         logins = None if settings.in_memory else Logins(settings.tokens_dir)
         connector = await stack.enter_async_context(_open_connector(settings, runtime, logins))
-        reports = _ServerReports(
-            settings, runtime, connector, logins, one_client=one_client, names_callers=names_callers
-        )
+        reports = _ServerReports(settings, runtime, connector, logins, one_client=one_client)
         opening = partial(open_decisions, settings, runtime, reports.state_replaced)
         state = await stack.enter_async_context(_opened(opening))
         tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -593,6 +584,13 @@ def _load_caller_tasks() -> "type[CallerTasks]":
     from toolcrib.gateway.tasks import CallerTasks  # noqa: PLC0415
 
     return CallerTasks
+
+
+def _load_programs() -> "tuple[type[Programs], type[ProgramUseCases]]":
+    # As above: most sessions run no program.
+    from toolcrib.gateway.programs import Programs, ProgramUseCases  # noqa: PLC0415
+
+    return Programs, ProgramUseCases
 
 
 def _schedule_offers(offers: OfferIndexer, change: CatalogChange) -> None:

@@ -362,6 +362,8 @@ class LongResults:
         session, server = request.session, tool.server
         if self._marks_hidden:
             result = await anyio.to_thread.run_sync(_marked, result)
+        if request.whole_results:
+            return result, weight(result, self._limits.result_max_bytes)
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:
@@ -446,6 +448,17 @@ class LongResults:
         most = characters_of(session.client_profile.result_tokens or _FOUND_TOKENS)
         is_late = partial(self._is_after, self._clock() + self._limits.json_path_s)
         return await anyio.to_thread.run_sync(partial(_found_in, whole, words, path, most, is_late))
+
+    async def whole(self, session: Session, handle: str) -> JsonObject:
+        """Return a result that is kept whole.
+
+        Raises:
+            BadRequest: no valid handle of this session, or only pages are kept.
+
+        """
+        permits = partial(self._gate.still_permits, session)
+        whole = self._kept.whole((session.caller, session.label), handle, permits)
+        return await anyio.to_thread.run_sync(json.loads, whole)
 
     def _is_after(self, deadline: float) -> bool:
         return self._clock() > deadline

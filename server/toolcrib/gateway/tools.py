@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -273,6 +273,12 @@ class CallConfirmations:
             partial(anyio.to_thread.run_sync, partial(self._question, tool, definition, arguments)),
         )
         await self._confirmations.require(request, subject)
+
+    async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
+        """Return the question whether a tool may run."""
+        read = await anyio.to_thread.run_sync(self._view_of(session).described, [tool.row])
+        definition = read[tool.row][0] if tool.row in read else {}
+        return await anyio.to_thread.run_sync(partial(self._question, tool, definition, arguments))
 
     def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
         """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
@@ -626,6 +632,33 @@ class ToolUseCases:
         except UnknownTool as error:
             near = await self.finder.near_names(request.session, name, self.indexer.current())
             raise UnknownTool(error.name, near) from None
+
+    async def named(
+        self, session: Session, name: str, spelled: Callable[[Sequence[str]], Mapping[str, str]] | None = None
+    ) -> Tool:
+        """Return the permitted tool that a program names, in any spelling; ``spelled`` maps spellings to public names.
+
+        Raises:
+            UnknownTool: denied, hidden from this caller or nonexistent: indistinguishable.
+            Unavailable: its server could not be listed.
+
+        """
+        if spelled is not None and self._find(session, name, forgiving=False) is None:
+            permitted = self.gate.permitted(session, self.indexer.current()).tools
+            name = spelled([tool.public_name for tool in permitted]).get(name, name)
+        try:
+            return await self._resolve(session, name, forgiving=True)
+        except UnknownTool as error:
+            near = await self.finder.near_names(session, name, self.indexer.current())
+            raise UnknownTool(error.name, near) from None
+
+    def input_schema(self, tool: Tool) -> JsonObject:
+        """Return the schema of a tool's arguments."""
+        return self._checks.schema(tool)
+
+    async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
+        """Return the question to a person whether a tool may run, with its arguments."""
+        return await self._confirmations.question(session, tool, arguments)
 
     async def _with_introduction(self, session: Session, name: str, result: JsonObject) -> JsonObject:
         """Return a result with what the tool's server says of itself behind it, if the session was not shown that.

@@ -33,6 +33,7 @@ class Request:
     ``params`` are those received, without what belongs to one connection; ``session`` is whose it is. ``on_progress``
     takes reports of progress. ``lasting``: the caller has a session, on whose channels it can be asked.
     ``can_ask_now``: the caller can be asked while the request is under way; otherwise only by its result.
+    ``whole_results``: what a tool returns is read by a program, not by a model: as it is, without pages or notices.
 
     An instance of this class has no client behind it, as on the command line; those of clients override the methods.
     """
@@ -41,6 +42,7 @@ class Request:
 
     lasting: bool = False
     can_ask_now: bool = False
+    whole_results: bool = False
 
     def __init__(
         self, session: Session, method: str = "", params: JsonObject | None = None, on_progress: Progress | None = None

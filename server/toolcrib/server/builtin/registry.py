@@ -10,6 +10,7 @@ from toolcrib.config.settings import has_scoped_tools
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session, SkillScopes, WholeList
+from toolcrib.server.builtin.programs import RunProgram
 from toolcrib.server.builtin.skills import (
     ActivateSkills,
     DeactivateSkills,
@@ -25,6 +26,7 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     SearchTools,
     CallTool,
     CallReadOnly,
+    RunProgram,
     SearchSkills,
     GetSkills,
     ListSkills,

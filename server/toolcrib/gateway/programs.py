@@ -1,0 +1,474 @@
+"""The use case of programs: one is read, its tools are found, and each of its calls goes the way of ``tool_call``."""
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
+from toolcrib.base.json_values import as_list, as_object, compact, weight
+from toolcrib.base.model import JsonObject, SearchType, Tool
+from toolcrib.base.text import characters_of
+from toolcrib.catalog.tool_search import SearchRequest
+from toolcrib.config.schema import ProgramsSection
+from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
+from toolcrib.events.log import EventLog
+from toolcrib.gateway.results import failure
+from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.policy.confirmations import InputRequired
+from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
+from toolcrib.policy.sessions import Session
+from toolcrib.programs import running
+from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Run
+from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, read
+from toolcrib.programs.workers import Workers
+
+_ELICIT = "elicitation/create"
+_CHECKED_KEPT = 256
+_READ_INLINE = 4096
+"""Characters of JSON that are read or written on the event loop: far less than a millisecond."""
+_SEARCH_MAX = 20
+_LITERAL_MAX = 64 * 1024
+"""Characters of a result that are read as a literal of Python, which nothing else can interrupt: some 20 ms."""
+_ENCODED_AT_ONCE = 256 * 1024
+"""Bytes of structured content that are written as JSON in one step, which nothing else can interrupt."""
+_CALLS_SHOWN = 12
+
+THIS_CALL, THIS_RUN, NO = "this call", "this tool in this run", "no"
+
+
+class Programs:
+    """What the programs of every config share: the workers, and how many run. ``folder`` is for what starts those."""
+
+    def __init__(self, folder: Path, tasks: TaskGroup) -> None:
+        self.workers = Workers(folder, tasks)
+        self.checked = Recent[bytes, None](_CHECKED_KEPT)
+        self._running = Counter[str]()
+
+    @contextmanager
+    def counted(self, session: Session, section: ProgramsSection) -> Generator[None]:
+        """Count a program during the block.
+
+        Raises:
+            Busy: too many run already.
+
+        """
+        for running_now, most, whose in (
+            (self._running[session.label], section.runs_per_session, "this session has (programs.runs_per_session"),
+            (self._running.total(), section.runs, "there are (programs.runs"),
+        ):
+            if running_now >= most:
+                raise Busy(f"As many programs run as {whose}: {most}). Nothing ran; wait for one of them to end.")
+        self._running[session.label] += 1
+        try:
+            yield
+        finally:
+            self._running[session.label] -= 1
+            if not self._running[session.label]:
+                del self._running[session.label]
+
+
+class InnerCall(Request):
+    """A call that a program makes: the request of its caller, who is asked and told through the one that runs it."""
+
+    whole_results = True
+
+    def __init__(self, outer: Request, name: str, deadline: Deadline, on_progress: Progress | None) -> None:
+        meta = outer.params.get("_meta")
+        super().__init__(outer.session, "tools/call", {"name": name, **({"_meta": meta} if meta else {})}, on_progress)
+        self._outer, self._deadline = outer, deadline
+        self.lasting, self.can_ask_now = outer.lasting, outer.can_ask_now
+
+    @property
+    def log_level(self) -> str | None:
+        """The log level of its caller."""
+        return self._outer.log_level
+
+    def wants_log(self, level: str) -> bool:
+        """Return whether its caller is sent log messages of a level."""
+        return self._outer.wants_log(level)
+
+    async def ask(self, method: str, params: JsonObject, /) -> JsonObject:
+        """Ask the caller; the program's time stands still meanwhile."""
+        async with self._deadline.paused():
+            return await self._outer.ask(method, params)
+
+    async def notify(self, method: str, params: JsonObject) -> None:
+        """Notify the caller."""
+        await self._outer.notify(method, params)
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Notify the caller, also after this call."""
+        await self._outer.tell(method, params)
+
+    async def end_stream(self) -> None:
+        """Leave the caller's stream open: other calls of the program use it."""
+
+    async def notify_tools_changed(self) -> None:
+        """Notify the caller that its list has changed."""
+        await self._outer.notify_tools_changed()
+
+
+class ProgramUseCases:
+    """The programs of one config. ``tools`` makes their calls; ``shared`` outlives the config."""
+
+    def __init__(self, tools: ToolUseCases, shared: Programs, events: EventLog) -> None:
+        self._tools, self._shared, self._events = tools, shared, events
+        self._section = tools.settings.toolcrib.programs
+
+    async def run(
+        self, request: Request, code: str, *, timeout_s: float | None = None, max_tokens: int | None = None
+    ) -> JsonObject:
+        """Run a program, and return its value and what it printed as a tool result.
+
+        Raises:
+            NotRunnable: it cannot run as it is written, or names a tool that its caller cannot use; nothing ran.
+            Busy: too many programs run; nothing ran.
+            InputRequired: a call of it may have to ask its caller, which it cannot while this request is under way.
+
+        """
+        # Before anything runs: it goes on where the caller can be asked, and no call is ever made twice.
+        if not request.can_ask_now and not request.session.capabilities.keys().isdisjoint(QUESTIONS.values()):
+            raise InputRequired
+        section = self._section
+        with self._shared.counted(request.session, section):
+            # In a thread: to tell of wrong syntax, Python looks for a file.
+            source = await anyio.to_thread.run_sync(read, code, section.code_bytes)
+            imported, called = await self._named(request, source)
+            deadline = Deadline(min(timeout_s or section.timeout_s, section.timeout_s))
+            host = _Host(
+                self._tools, request, {**_by_public_name(imported.values()), **called}, section, deadline, self._events
+            )
+            host.refuse_writes(source, {**imported, **called})
+            program = Program(
+                source,
+                {
+                    name: running.Tool(tool.public_name, self._tools.input_schema(tool))
+                    for name, tool in imported.items()
+                },
+            )
+            outcome = await self._run(program, _key(code, imported), host, deadline, max_tokens)
+        self._events.emit(
+            ProgramRun(
+                ok=outcome.problem is None,
+                calls=len(outcome.calls),
+                failed=sum(call.outcome != "ok" for call in outcome.calls),
+                bytes_read=host.bytes_read,
+                bytes_returned=len(outcome.value or "") + len(outcome.printed),
+            ),
+            session=request.session.label,
+        )
+        return _answer(code, outcome, characters_of(min(max_tokens or section.max_tokens, section.max_tokens)))
+
+    async def _run(
+        self, program: Program, key: bytes, host: "_Host", deadline: Deadline, max_tokens: int | None
+    ) -> Outcome:
+        section = self._section
+        program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
+        most = characters_of(min(max_tokens or section.max_tokens, section.max_tokens))
+        outcome = await Run(program, host, section, deadline, most=most, progress=host.told).run(self._shared.workers)
+        if not outcome.notes:
+            self._shared.checked[key] = None
+        return outcome
+
+    async def _named(self, request: Request, source: Source) -> tuple[dict[str, Tool], dict[str, Tool]]:
+        """Return the tools that a program imports and calls by literal names.
+
+        Raises:
+            NotRunnable: it names some that its caller cannot use: denied, hidden and nonexistent are one error.
+
+        """
+        findings: list[Finding] = []
+        found: tuple[dict[str, Tool], dict[str, Tool]] = {}, {}
+        for names, tools, is_import in ((source.imported, found[0], True), (source.called, found[1], False)):
+            for name, lines in names.items():
+                try:
+                    tools[name] = await self._tools.named(request.session, name, import_names if is_import else None)
+                except ToolcribError as error:
+                    findings += [Finding(line, str(error)) for line in lines]
+        if findings:
+            raise NotRunnable(findings)
+        return found
+
+
+def _by_public_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    return {tool.public_name: tool for tool in tools}
+
+
+def _key(code: str, tools: Mapping[str, Tool]) -> bytes:
+    """Return what a check depends on: the program, and the definitions of the tools that it imports."""
+    named = [(name, tool.public_name, tool.fingerprint) for name, tool in sorted(tools.items())]
+    return sha256(json.dumps([code, named]).encode()).digest()
+
+
+# -- the calls of a program ----------------------------------------------------------------------
+
+
+class _Host:
+    """Makes the calls of one run. ``tools`` are those that the program names, by the names that it calls them by."""
+
+    def __init__(
+        self,
+        use_cases: ToolUseCases,
+        request: Request,
+        tools: Mapping[str, Tool],
+        section: ProgramsSection,
+        deadline: Deadline,
+        events: EventLog,
+    ) -> None:
+        self._use_cases, self._request, self._section = use_cases, request, section
+        self._tools, self._deadline, self._events = dict(tools), deadline, events
+        self._allowed: set[str] = set()
+        self._asking = anyio.Lock()
+        self.bytes_read = self._reports = 0
+
+    def refuse_writes(self, source: Source, tools: Mapping[str, Tool]) -> None:
+        """Refuse a program that names tools which may change something, if it may call none.
+
+        Raises:
+            NotRunnable: with each of them, and how it can be called.
+
+        """
+        why = self._why_no_writes()
+        if not why:
+            return
+        lines = {**source.called, **source.imported}
+        findings = [
+            Finding(line, f"{tool.public_name} may change something, {why}: call it with toolcrib's tool_call")
+            for name, tool in tools.items()
+            if not tool.read_only
+            for line in lines[name][:1]
+        ]
+        if findings:
+            raise NotRunnable(findings)
+
+    def _why_no_writes(self) -> str:
+        """Return why no tool may be called that may change something; empty: it may, once a person has said so."""
+        from mcp import MCPError  # noqa: PLC0415 - commands do not wait for the SDK
+
+        if self._section.writes == "never":
+            return "and programs may not (programs.writes)"
+        if self._section.writes == "allow":
+            return ""
+        try:
+            refuse_beyond(self._request.session.capabilities, _ELICIT, {})
+        except MCPError:
+            return "and this client has no way to ask a person first (programs.writes)"
+        return ""
+
+    async def call(self, name: str, arguments: str) -> str:
+        """Make a call as ``tool_call`` does; see :class:`toolcrib.programs.running.Host`."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise CallFailed(f"{name[:100]} is neither written in the program nor found by a search in it.")
+        given: Any = await _decoded(arguments)
+        inner = InnerCall(self._request, tool.public_name, self._deadline, self._reports_of(tool.public_name))
+        if not tool.read_only:
+            await self._allow(inner, tool, as_object(given))
+        try:
+            result = await self._use_cases.call(inner, tool.public_name, given)
+        except DownstreamError as error:
+            raise CallFailed(f"The server of {tool.public_name} refused the call: {error}") from None
+        except ToolcribError as error:
+            raise CallFailed(str(error)) from None
+        except InputRequired:
+            raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.") from None
+        if result.get("resultType", "complete") != "complete":
+            raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.")
+        size = weight(result, self._section.result_bytes)
+        if size > self._section.result_bytes:
+            raise CallFailed(
+                f"The result of {tool.public_name} is larger than {self._section.result_bytes} bytes "
+                "(programs.result_bytes)."
+            )
+        self.bytes_read += size
+        marking = partial(marked, result)
+        text = marking() if size <= _READ_INLINE else await anyio.to_thread.run_sync(marking)
+        if result.get("isError"):
+            raise CallFailed(text[1:])
+        return text
+
+    def _reports_of(self, name: str) -> Progress | None:
+        """Return what takes the progress of one call: as reports of the whole, which may only grow."""
+        on_progress = self._request.on_progress
+        if on_progress is None:
+            return None
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            del progress, total
+            await self.told(f"{name}: {message}" if message else name)
+
+        return report
+
+    async def told(self, message: str) -> None:
+        """Report to the caller that something goes on."""
+        self._reports += 1
+        if self._request.on_progress is not None:
+            await self._request.on_progress(self._reports, None, message)
+
+    async def _allow(self, inner: InnerCall, tool: Tool, arguments: JsonObject) -> None:
+        """Return once a tool that may change something may be called.
+
+        Raises:
+            CallFailed: a person says no, or cannot be asked.
+
+        """
+        if self._section.writes == "allow":
+            return
+        if why := self._why_no_writes():
+            raise CallFailed(f"{tool.public_name} may change something, {why}.")
+        async with self._asking:  # one question at a time; the answer to one may be that of the next
+            if tool.public_name in self._allowed:
+                return
+            answer, chosen = await self._answer(inner, tool, arguments)
+            self._events.emit(Confirmation("tool", tool.public_name, answer), session=inner.session.label)
+            if chosen == THIS_RUN:
+                self._allowed.add(tool.public_name)
+        if chosen not in (THIS_CALL, THIS_RUN):
+            raise CallFailed(f"{tool.public_name} did not run: a person was asked, and did not allow it.")
+
+    async def _answer(self, inner: InnerCall, tool: Tool, arguments: JsonObject) -> tuple[ConfirmationAnswer, object]:
+        from mcp import MCPError  # noqa: PLC0415 - as above
+
+        question = await self._use_cases.question(inner.session, tool, arguments)
+        choices = [THIS_CALL, THIS_RUN, NO]
+        answer = {"type": "string", "title": "Allow it", "enum": choices, "default": THIS_CALL}
+        schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+        form = {"message": f"A program asks: {question}", "requestedSchema": schema}
+        try:
+            with anyio.move_on_after(self._use_cases.settings.toolcrib.limits.answer_timeout_s):
+                said = await inner.ask(_ELICIT, form)
+                chosen = as_object(said.get("content")).get("answer") if said.get("action") == "accept" else NO
+                kinds: dict[object, ConfirmationAnswer] = {THIS_CALL: "once", THIS_RUN: "this run"}
+                return kinds.get(chosen, "no"), chosen
+        except MCPError:
+            return "unable", NO
+        return "none", NO
+
+    async def search(self, query: str, limit: int) -> str:
+        """Search as ``tool_search`` does; what it finds may be called by name."""
+        wanted = SearchRequest(query.strip(), SearchType.FTS, min(max(limit, 1), _SEARCH_MAX))
+        try:
+            answer = await self._use_cases.search_tools(self._request.session, wanted, "signature")
+        except ToolcribError as error:
+            raise CallFailed(str(error)) from None
+        for hit in answer.hits:
+            self._tools.setdefault(hit.tool.public_name, hit.tool)
+        found = [
+            {
+                "name": hit.tool.public_name,
+                "signature": hit.shown.signature,
+                "description": hit.shown.description,
+                "read_only": hit.tool.read_only,
+            }
+            for hit in answer.hits
+        ]
+        return "j" + compact(found)
+
+    async def result(self, handle: str) -> str:
+        """Return the whole text of a result that was kept for paging."""
+        try:
+            kept = await self._use_cases.long_results.whole(self._request.session, handle)
+        except BadRequest as error:
+            raise CallFailed(str(error)) from None
+        return await anyio.to_thread.run_sync(marked, kept)
+
+
+async def _decoded(arguments: str) -> Any:
+    try:
+        if len(arguments) <= _READ_INLINE:
+            return json.loads(arguments)
+        return await anyio.to_thread.run_sync(json.loads, arguments)
+    except (ValueError, RecursionError):
+        raise CallFailed("The arguments are no JSON, or nested too deeply.") from None
+
+
+def marked(result: JsonObject) -> str:
+    """Return a tool result as its program gets it, with the mark of :class:`toolcrib.programs.running.Host`.
+
+    A text that is JSON is taken apart by the worker; only a short literal of Python is rewritten here.
+    """
+    blocks = as_list(result.get("content"))
+    texts = [block["text"] for block in map(as_object, blocks) if isinstance(block.get("text"), str)]
+    structured = result.get("structuredContent")
+    if structured is not None and not (len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "[")):
+        only = as_object(structured)
+        return "j" + _json(only["result"] if only.keys() == {"result"} else structured)
+    if len(texts) < len(blocks):
+        return "j" + _json(blocks)
+    if len(texts) > 1:
+        return "m" + _json(texts)
+    return _of_text(texts[0]) if texts else "t"
+
+
+def _of_text(text: str) -> str:
+    start = text.lstrip()[:200]
+    if start[:1] not in ("{", "[", "("):
+        return f"t{text}"
+    quote = min((place for place in map(start.find, "'\"") if place >= 0), default=-1)
+    if (start[0] == "(" or (quote >= 0 and start[quote] == "'")) and len(text) <= _LITERAL_MAX:
+        try:
+            return "j" + compact(ast.literal_eval(text.strip()))
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            return f"t{text}"
+    return f"j{text}"
+
+
+def _json(value: Any) -> str:
+    if weight(value, _ENCODED_AT_ONCE) <= _ENCODED_AT_ONCE:
+        return compact(value)
+    # Piece by piece, so that other threads come in between.
+    return "".join(json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode(value))
+
+
+# -- the answer ----------------------------------------------------------------------------------
+
+
+def _answer(code: str, outcome: Outcome, most: int) -> JsonObject:
+    """Return the result of ``tool_run``: the value and what was printed, or what went wrong and what had been done."""
+    parts: list[str] = []
+    if outcome.value is not None:
+        cut = "" if outcome.value_size <= len(outcome.value) else _cut_notice(outcome.value_size)
+        parts.append(outcome.value + cut)
+    if outcome.printed:
+        room = max(most - sum(map(len, parts)), 200)
+        printed = outcome.printed[:room]
+        cut = "" if len(printed) == outcome.printed_size else _cut_notice(outcome.printed_size)
+        parts.append(("Printed:\n" if parts or outcome.problem else "") + printed.rstrip("\n") + cut)
+    if outcome.problem is None:
+        if not parts:
+            parts.append("The program has run; it has no value. End it with an expression, or print something.")
+        if outcome.notes:
+            parts.append("[toolcrib: " + "; ".join(outcome.notes) + "]")
+        return {"content": [{"type": "text", "text": "\n".join(parts)}], "isError": False}
+    where = f" in line {outcome.line}" if outcome.line else ""
+    head = [f"The program failed{where}: {outcome.problem}"]
+    lines = code.splitlines()
+    if 0 < outcome.line <= len(lines):
+        head.append(f"    {lines[outcome.line - 1].strip()}")
+    if outcome.calls:
+        head.append(f"Calls that were made, which are not undone: {_calls_text(outcome)}")
+    return failure("\n".join([*head, *outcome.notes, *parts]))
+
+
+def _cut_notice(size: int) -> str:
+    return f"\n[toolcrib: cut; it has {size} characters. Return less, such as only some fields, or raise max_tokens.]"
+
+
+def _calls_text(outcome: Outcome) -> str:
+    told = [
+        f"{call.name} {call.outcome}{f' ({call.problem})' if call.problem else ''}"
+        for call in outcome.calls[-_CALLS_SHOWN:]
+    ]
+    more = len(outcome.calls) - len(told)
+    return (f"{more} more; " if more > 0 else "") + "; ".join(told)

@@ -1,0 +1,80 @@
+"""The built-in tool that runs a program."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from pydantic import Field, Strict
+
+from toolcrib.base.model import JsonObject
+from toolcrib.config.schema import ProgramsSection
+from toolcrib.gateway.composition import Generation
+from toolcrib.policy.requests import Request
+from toolcrib.programs.installed import are_installed
+from toolcrib.server.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinTool, described, object_of
+
+if TYPE_CHECKING:
+    from toolcrib.gateway.programs import ProgramUseCases
+
+_TOKENS_MIN = 100
+
+
+class RunArguments(Arguments):
+    """The arguments of ``tool_run``."""
+
+    code: Annotated[str, Strict()]
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    max_tokens: Annotated[int, Strict(), Field(ge=_TOKENS_MIN)] | None = None
+
+
+class RunProgram(BuiltinTool[RunArguments]):
+    """Runs a program over tools. ``use_cases`` loads what runs it."""
+
+    name: ClassVar[str] = "tool_run"
+    arguments = RunArguments
+
+    def __init__(self, use_cases: "Callable[[], Awaitable[ProgramUseCases]]", section: ProgramsSection) -> None:
+        self._use_cases = use_cases
+        # Without a person in between, it may do what the worst tool does that it may call.
+        is_reading = section.writes == "never"
+        hints: JsonObject = {"readOnlyHint": True} if is_reading else {"destructiveHint": True}
+        self.definition = {
+            "title": "Run a program",
+            "description": _DESCRIPTION,
+            "inputSchema": object_of(
+                {
+                    "code": described("string", "Python"),
+                    "timeout_s": {"type": "number"},
+                    "max_tokens": {"type": "integer", "minimum": _TOKENS_MIN},
+                },
+                ["code"],
+            ),
+            "annotations": {**hints, "openWorldHint": True},
+            **ALWAYS_LOAD,
+        }
+
+    @classmethod
+    def offered_by(cls, generation: Generation) -> Self | None:
+        """Return the tool where programs can run, unless the config disables it."""
+        section = generation.settings.toolcrib.programs
+        return cls(generation.programs, section) if section.enabled != "off" and are_installed() else None
+
+    async def run(self, request: Request, given: RunArguments) -> JsonObject:
+        """Run the program, and return its value and what it printed.
+
+        Raises:
+            NotRunnable: it cannot run as it is written.
+            Busy: too many programs run.
+
+        """
+        use_cases = await self._use_cases()
+        return await use_cases.run(request, given.code, timeout_s=given.timeout_s, max_tokens=given.max_tokens)
+
+
+_DESCRIPTION = (
+    "Run Python that calls many tools at once, in loops, or filters what they return: only the last expression and "
+    "what it prints come back.\n"
+    "from tools import git__git_log  # names as found; other characters become _\n"
+    "log = await git__git_log(repo_path='.')\n"
+    "all = await parallel([f(x) for x in xs])  # or search('...'), call('odd-name', {...}); errors: ToolError\n"
+    "No class inheritance, yield, async with, del, files, network; of asyncio only gather, sleep, run."
+)

@@ -1,0 +1,123 @@
+"""What is refused before anything runs: mistakes, and what a caller may not use."""
+
+import pytest
+from repository import ON, configured, git, ran
+
+from worlds import Client, World, world
+
+pytestmark = pytest.mark.anyio
+
+LOG = "from tools import git__git_log\n"
+
+
+async def refused(client: Client, world: World, code: str) -> str:
+    said = await ran(client, code)
+    assert said.startswith("ERROR Nothing ran; the program has to be changed:\n- "), said
+    assert world["git"].calls() == []
+    return said.partition("- ")[2]
+
+
+MISTAKES = {
+    LOG + "log = git__git_log(repo='.')\nlog[0]": "line 3: await is missing",
+    LOG + "git__git_log(repo='.')\n1": "line 2: await is missing",
+    LOG + "for c in git__git_log(repo='.'): print(c)": "line 2: await is missing",
+    LOG + "await git__git_log(rep='.')": "git__git_log has no argument rep: did you mean repo?",
+    LOG + "await git__git_log(repo='.', zzz=1)": "git__git_log has no argument zzz; it has repo, count",
+    LOG + "await git__git_log(count=1)": "git__git_log needs repo",
+    LOG + "await git__git_log('.')": "git__git_log takes arguments by name: git__git_log(repo=…, count=…)",
+    LOG + "await git__git_log(repo=1)": "git__git_log takes str, not Literal[1]",
+    LOG + "await git__git_log(repo='.', count='3')": "git__git_log takes int",
+    "from tools import git__read\nawait git__read(path='a', mode='raw')": 'git__read takes Literal["lines", "text"]',
+    LOG + "await git_git_log(repo='.')": "the name git_git_log is not defined: did you mean git__git_log?",
+    "await git__git_log(repo='.')": "import it with from tools import git__git_log",
+    "from tools import git__git_lgo\nawait git__git_lgo()": "Unknown tool: git__git_lgo. Similar names: git__git_log",
+    "await call('git__git_lgo')": "line 1: Unknown tool: git__git_lgo. Similar names: git__git_log",
+    "import tools\n1": "import tools by name: from tools import server__tool",
+    "from tools import *\n1": "import tools by name",
+    "import statistics\n1": "there is no module 'statistics' here: use sum(xs)",
+    "import requests\n1": "there is no module 'requests' here: use a tool that fetches",
+    "from os.path import join\n1": "there is no module 'os.path' here",
+    "class A(dict): pass": "classes cannot inherit here",
+    "def f():\n    yield 1\nlist(f())": "line 2: there is no yield here",
+    "async def f():\n    async with x: pass": "there is no async with here",
+    "async def f():\n    async for x in y: pass": "there is no async for here",
+    "x = {}\ndel x['a']": "there is no del here",
+    "import asyncio\nasyncio.create_task(1)": "asyncio has no create_task here: use await parallel([...])",
+    "from asyncio import Semaphore": "asyncio has no Semaphore here",
+    "import asyncio\nasync def f(): pass\nawait asyncio.gather(f(), return_exceptions=True)": 'errors="return"',
+    "class A:\n    @property\n    def x(self): return 1": "methods have no decorators here",
+    "open('a').read()": "there are no files here",
+    "eval('1')": "there is no eval here",
+    "print(1": "line 1: this is not Python: '(' was never closed",
+    "x = '\x00'": "this is not Python",
+    "(" * 300 + ")" * 300: "this is not Python",
+    "prnt(1)": "the name prnt is not defined",
+}
+
+
+@pytest.mark.parametrize(("code", "said"), MISTAKES.items(), ids=[each[-40:] for each in MISTAKES.values()])
+async def test_mistakes_are_refused_before_any_call_with_what_to_change(tmp_path, code, said):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        assert said in await refused(client, w, code)
+
+
+RUNS = {
+    "x = {'a': []}\nx['a'].append('b')\nx": '{"a":["b"]}',
+    "list(map(str, filter(None, [0, 1])))": '["1"]',
+    "next((n for n in [1, 2] if n > 1), None)": "2",
+    "next(n for n in [1, 2])": "1",
+    "next(iter({'a': 1}))": "a",
+    "[getattr('a', 'b', 1), hasattr('a', 'b')]": "[1,false]",
+    LOG + "d = {'repo': '.', 'count': 1}\nlen(await git__git_log(**d))": "1",
+    LOG + "n = int('1') if True else None\nlen(await git__git_log(repo='.', count=n))": "1",
+    "from tools import git__read\nm = 'te' + 'xt'\nbool(await git__read(path='a', mode=m))": "true",
+    "from tools import (git__read,\n    git__git_log as log)\nlen(await log(repo='.'))": "2",
+    "async def f():\n    from tools import git__git_log as g\n    return len(await g(repo='.'))\nawait f()": "2",
+    "import asyncio\nasync def main():\n    return 5\nasyncio.run(main())": "5",
+    "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nP(3).x": "3",
+    "from collections import defaultdict\nd = defaultdict(list)\nd['a'].append(1)\nd": '{"a":[1]}',
+    "import time, asyncio\ntime.sleep(0)\nawait asyncio.sleep(0)\n1": "1",
+    "rows = []\nfor n in range(2):\n    rows.append({'n': n})\nsorted(rows, key=lambda r: -r['n'])[0]": '{"n":1}',
+    "try:\n    {}['a']\nexcept KeyError as error:\n    print(repr(error))\n'ok'": "ok\nPrinted:\nKeyError('a')",
+    "match [1, 2]:\n    case [a, *rest]:\n        print(a, rest)": "1 [2]",
+    "'a;b' ; 3": "3",
+    "# only a comment\n'é'  # and one more": "é",
+    "(1\n + 2)": "3",
+    "x = 1\r\ny = 2\r\nx + y": "3",
+}
+
+
+@pytest.mark.parametrize(("code", "said"), RUNS.items(), ids=[each[-40:] for each in RUNS])
+async def test_what_runs_is_not_refused(tmp_path, code, said):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        assert await ran(client, code) == said
+
+
+async def test_denied_hidden_and_nonexistent_tools_are_one_and_the_same_error(tmp_path):
+    policy = {"deny": ["git.secret"]}
+    async with world(tmp_path, {"git": git()}, configured(policy)) as w, w.client() as client:
+        for way in ("from tools import {0}\nawait {0}()", "await call('{0}')", "await call('{0}', {{'a': 1}})"):
+            denied = await refused(client, w, way.format("git__secret"))
+            unknown = await refused(client, w, way.format("git__sacred"))
+            assert denied.replace("git__secret", "X") == unknown.replace("git__sacred", "X")
+        found = await ran(client, "[hit['name'] for hit in await search('tell a secret')]")
+        assert "secret" not in found
+
+
+async def test_a_denied_tool_does_not_move_the_numbers_of_others(tmp_path):
+    servers = {"git": git()}
+    code = "from tools import git__odd_name\nawait git__odd_name()\n1"
+    async with world(tmp_path, servers, configured({"deny": ["git.odd_*"]})) as w, w.client() as client:
+        assert await ran(client, code) == "1"
+
+
+async def test_a_program_that_is_too_long_is_refused(tmp_path):
+    async with world(tmp_path, {"git": git()}, configured(code_bytes=100)) as w, w.client() as client:
+        said = await refused(client, w, "x = 1\n" * 50)
+        assert "it has 300 bytes, and at most 100 can run (programs.code_bytes)" in said
+
+
+async def test_what_the_checker_only_guesses_is_a_note_beside_the_value(tmp_path):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        said = await ran(client, "import re\nm = re.search('a', 'a')\nm.group()")
+    assert said.startswith("a\n[toolcrib: line 3: ")

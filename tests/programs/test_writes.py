@@ -1,0 +1,102 @@
+"""Tools that may change something: who is asked, and what becomes of a program that may not call them."""
+
+import anyio
+import pytest
+from repository import Person, configured, git, ran
+
+from worlds import ERAS, world
+
+pytestmark = pytest.mark.anyio
+
+WRITE = "from tools import git__write\n"
+TWICE = WRITE + "for n in range(2):\n    await git__write(path=str(n))\n'written'"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_is_asked_for_each_call_with_the_tool_and_its_arguments(tmp_path, era):
+    person = Person("this call", "this call")
+    async with world(tmp_path, {"git": git()}, configured()) as w, w.client(era, elicitation_callback=person) as client:
+        assert await ran(client, TWICE) == "written"
+        assert len(w["git"].calls("write")) == 2
+    assert len(person.asked) == 2
+    assert "May the tool git__write run?" in person.asked[0]
+    assert 'Arguments: {"path":"0"}' in person.asked[0]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_yes_for_the_run_holds_for_that_tool_in_that_run(tmp_path, era):
+    person = Person("this tool in this run", "this tool in this run")
+    async with world(tmp_path, {"git": git()}, configured()) as w, w.client(era, elicitation_callback=person) as client:
+        await ran(client, TWICE)
+        assert len(person.asked) == 1
+        await ran(client, TWICE)
+        assert len(person.asked) == 2
+        assert [each["answer"] for each in w.happened("confirmation")] == ["this run", "this run"]
+
+
+@pytest.mark.parametrize("answers", [(), ("no",), ("whatever",)])
+async def test_without_a_yes_it_is_not_called(tmp_path, answers):
+    async with world(tmp_path, {"git": git()}, configured()) as w:
+        async with w.client(elicitation_callback=Person(*answers)) as client:
+            assert "did not run: a person was asked, and did not allow it" in await ran(client, TWICE)
+        assert w["git"].calls("write") == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_cannot_ask_gets_one_answer_with_the_writes_and_how_to_make_them(tmp_path, era):
+    code = "from tools import git__git_log, git__write\nawait git__git_log(repo='.')\nawait git__write(path='a')"
+    async with world(tmp_path, {"git": git()}, configured()) as w, w.client(era) as client:
+        said = await ran(client, code)
+        assert "git__write may change something" in said
+        assert "call it with toolcrib's tool_call" in said
+        assert "git__git_log" not in said
+        assert w["git"].calls() == []
+
+
+async def test_where_programs_may_not_write_nobody_is_asked(tmp_path):
+    person = Person("this call")
+    async with world(tmp_path, {"git": git()}, configured(writes="never")) as w:
+        async with w.client(elicitation_callback=person) as client:
+            assert "programs may not (programs.writes)" in await ran(client, TWICE)
+            found = "hits = await search('write a file')\nawait call(hits[0]['name'], {'path': 'a'})"
+            assert "programs may not (programs.writes)" in await ran(client, found)
+            [shown] = [each for each in await client.tools() if each["name"] == "tool_run"]
+        assert w["git"].calls() == []
+    assert person.asked == []
+    assert shown["annotations"]["readOnlyHint"] is True
+
+
+async def test_where_programs_may_write_nobody_is_asked(tmp_path):
+    async with world(tmp_path, {"git": git()}, configured(writes="allow")) as w, w.client() as client:
+        assert await ran(client, TWICE) == "written"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_the_policy_wants_confirmed_is_asked_whatever_programs_may(tmp_path, era):
+    policy = {"confirm": {"tools": ["git.write"]}}
+    person = Person("once")
+    async with world(tmp_path, {"git": git()}, configured(policy, writes="allow")) as w:
+        async with w.client(era, elicitation_callback=person) as client:
+            said = await ran(client, TWICE)
+        assert len(w["git"].calls("write")) == 1
+    assert "git__write needs a person's yes" in said
+    assert len(person.asked) == 2
+
+
+async def test_the_time_that_a_person_takes_does_not_count(tmp_path):
+    class Slow(Person):
+        async def __call__(self, context, params):
+            await anyio.sleep(0.5)
+            return await super().__call__(context, params)
+
+    async with world(tmp_path, {"git": git()}, configured(timeout_s=0.4)) as w:
+        async with w.client(elicitation_callback=Slow("this tool in this run")) as client:
+            assert await ran(client, WRITE + "await git__write(path='a')\n'written'") == "written"
+
+
+async def test_the_calls_before_a_question_are_made_once_where_there_is_no_session(tmp_path):
+    code = "from tools import git__git_log, git__write\nawait git__git_log(repo='.')\nawait git__write(path='a')\n'ok'"
+    async with world(tmp_path, {"git": git()}, configured()) as w:
+        async with w.client(ERAS[1], elicitation_callback=Person("this call")) as client:
+            assert await ran(client, code) == "ok"
+        assert [call["name"] for call in w["git"].calls()] == ["git_log", "write"]
