@@ -1,5 +1,6 @@
 """toolcrib demo, and the two commands that README promises."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from toolcrib.cli import demo, main
 
@@ -32,6 +34,10 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     assert f"tools/list -> {own}\n" in ended.stdout
     assert f"tools/list -> {own}, git__git_log\n" in ended.stdout
     assert "The first commit of the demo" in ended.stdout
+    assert "Nothing runs behind these five." in ended.stdout
+    saved = re.search(r"tools listed: (\d+)% saved", ended.stdout)
+    assert saved
+    assert int(saved[1]) >= 70
     assert '<skill name="pack.core.undo-git-mistakes"' in ended.stdout
     assert "All steps held." in ended.stdout
     drawn = subprocess.run(
@@ -45,6 +51,30 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     assert (drawn.returncode, drawn.stderr) == (0, "")
     assert ended.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lists_of_the_demo_are_of_servers_that_only_list_them():
+    folder = Path(demo.__file__).parent
+    lists = json.loads((folder / "demo_lists.json").read_text(encoding="utf-8"))
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "any"}},
+        {"jsonrpc": "2.0", "id": 4, "method": "prompts/list"},
+    ]
+    for key, tools in lists.items():
+        command = [sys.executable, "-S", folder / "demo_server.py", folder / "demo_lists.json", key]
+        said = "".join(f"{json.dumps(request)}\n" for request in requests)
+        ended = subprocess.run(command, input=said, capture_output=True, text=True, timeout=30, check=True)
+        _, listed, called, refused = map(json.loads, ended.stdout.splitlines())
+        definitions = listed["result"]["tools"]
+        assert [tool["name"] for tool in definitions] == list(tools)
+        for tool in definitions:
+            Draft202012Validator.check_schema(tool["inputSchema"])
+            assert set(tool["inputSchema"].get("required", ())) <= tool["inputSchema"]["properties"].keys()
+        assert called["result"]["isError"] is True
+        assert refused["error"]["code"] == -32601
 
 
 def test_the_demo_takes_no_arguments(capsys: pytest.CaptureFixture[str]):

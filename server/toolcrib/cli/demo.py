@@ -19,6 +19,8 @@ from toolcrib.base.errors import innermost
 from toolcrib.base.text import estimate_tokens
 
 _SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
+_LISTS = Path(__file__).with_name("demo_lists.json")
+"""Tool lists of five more servers, written for the demo after those that people have; nothing runs behind them."""
 _HIDDEN = "git__git_log"
 _SKILL = "pack.core.undo-git-mistakes"
 _DEADLINE_S = 90
@@ -54,7 +56,8 @@ async def _walk_through(folder: Path) -> None:
     config = _write_config(folder, repository)
     with anyio.fail_after(_DEADLINE_S):
         async with _client(config) as client:
-            print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
+            print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it, and five tool lists:")
+            print(f"{_listed()}. Nothing runs behind these five.\n")
             before = await _show_list(client, "1. What an agent is shown at first:")
             # Tools of servers have "__" in their names.
             _expect(not any("__" in name for name in before), f"only our own tools should be listed, not {before}")
@@ -66,7 +69,7 @@ async def _walk_through(folder: Path) -> None:
             print("\n5. It looks up how something is done well:")
             await _search(client, "skill_search", "undo my last commit", 2, _SKILL)
             await _get_skill(client)
-            shown = await _tokens(client)
+            shown = await _tokens(client) + estimate_tokens(client.instructions or "")
         async with _client(_everything(config)) as everything:
             tools = (await everything.list_tools(cache_mode="refresh")).tools
             _show_savings(shown, await _tokens(everything), len(tools))
@@ -87,6 +90,10 @@ def _write_config(folder: Path, repository: Path) -> Path:
     servers = {
         key: {"command": sys.executable, "args": ["-m", module, *arguments[key]]} for key, module in _SERVERS.items()
     }
+    for key in json.loads(_LISTS.read_text(encoding="utf-8")):
+        # Without site-packages a server starts in a moment.
+        arguments = ["-S", str(Path(__file__).with_name("demo_server.py")), str(_LISTS), key]
+        servers[key] = {"command": sys.executable, "args": arguments}
     config = folder / "toolcrib.json"
     section: dict[str, Any] = {
         "cache_dir": str(folder / "cache"),
@@ -96,6 +103,12 @@ def _write_config(folder: Path, repository: Path) -> Path:
     }
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
+
+
+def _listed() -> str:
+    """Return the servers whose lists are written for the demo, with the number of their tools."""
+    lists = json.loads(_LISTS.read_text(encoding="utf-8"))
+    return ", ".join(f"{key} ({len(tools)})" for key, tools in lists.items())
 
 
 def _everything(config: Path) -> Path:
@@ -164,8 +177,11 @@ async def _tokens(client: Client) -> int:
 
 def _show_savings(shown: int, everything: int, tools: int) -> None:
     print("\n6. What that costs the agent's context (estimated, four characters a token):")
-    print(f"   {shown:,} tokens now, {everything:,} with all {tools} tools listed: {1 - shown / everything:.0%} saved.")
-    print(f"   That is a small example. {REAL_TOOLS:,} tools of {REAL_SERVERS} real servers were counted too:")
+    print(
+        f"   {shown:,} tokens with our instructions, {everything:,} with all {tools} tools listed: "
+        f"{1 - shown / everything:.0%} saved."
+    )
+    print(f"   Five of the lists were written for this demo. {REAL_TOOLS:,} tools of {REAL_SERVERS} real servers:")
     print(f"   {REAL_SHOWN:,} tokens with toolcrib, {REAL_LISTED:,} with all of them listed.")
     _expect(shown < everything, "listing less should cost less")
     print("\nAll steps held.")
