@@ -96,6 +96,25 @@ def test_a_file_that_is_not_understood_is_left_alone(case: ClientText, run: Run,
         assert "is given twice" in " ".join(case.problems), "which no client minds"
 
 
+@pytest.mark.parametrize("command", ["connect", "disconnect"])
+@pytest.mark.parametrize("leads", ["to a pipe", "to a folder", "to itself"])
+def test_what_is_in_the_place_of_a_clients_file_and_is_none_is_told(
+    run: Run, user: UserEnvironment, command: str, leads: str
+):
+    path = user.home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    match leads:
+        case "to a pipe":
+            os.mkfifo(path)
+        case "to a folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(path.name)
+    code, _out, err = run(command, "cursor", "--yes")
+    assert (code, err.startswith(f"Error: {path} could not be changed: ")) == (1, True)
+    assert run("init")[0] in (0, 1), "which looks at the files of every client"
+
+
 def test_the_change_is_shown_and_nothing_happens_where_nobody_can_be_asked(run: Run, user: UserEnvironment):
     code, out, err = run("connect", "cursor")
     file = user.home / ".cursor" / "mcp.json"

@@ -1,7 +1,12 @@
 """Files of others are changed in their text: what is not meant stays byte for byte."""
 
+import errno
 import json
+import os
 import stat
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,8 +15,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from toolcrib.config.documents import parse_any
-from toolcrib.config.editing.changes import RemoveMember, SetMember, apply_changes
+from toolcrib.base.errors import ConfigError
+from toolcrib.config.documents import parse_any, read_any, text_of
+from toolcrib.config.editing.changes import EDITED_MAX_CHARACTERS, RemoveMember, SetMember, apply_changes
 from toolcrib.config.editing.files import EditRefused, read_original, replace_file
 
 CRIB = {"command": "/bin/toolcrib", "args": ["serve"]}
@@ -239,3 +245,69 @@ def test_a_new_file_is_its_owners_alone_and_its_folders_are_made(tmp_path: Path)
     assert read_original(file).content is None
     replace_file(file, b"new")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("leads", ["to a pipe", "to a folder", "to itself", "to a device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, leads: str):
+    path = tmp_path / "mcp.json"
+    match leads:
+        case "to a pipe":
+            os.mkfifo(path)
+        case "to a folder":
+            path.mkdir()
+        case "to itself":
+            path.symlink_to(path.name)
+        case _:
+            path.symlink_to("/dev/zero")
+    with pytest.raises(OSError, match=r"a pipe or a device|Is a directory|Too many levels"):
+        read_original(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_any(path)
+
+
+def test_a_pipe_that_the_shell_makes_is_read(tmp_path: Path):
+    reading, writing = os.pipe()
+    os.write(writing, b"{}")
+    os.close(writing)
+    try:
+        assert text_of(Path(f"/dev/fd/{reading}")) == "{}"
+    finally:
+        os.close(reading)
+
+
+def test_a_text_of_one_long_line_is_refused_or_edited_soon():
+    began = time.process_time()
+    with pytest.raises(EditRefused, match="has more than 16,777,216 characters"):
+        edited(json.dumps({"a": "x" * EDITED_MAX_CHARACTERS}), *PUT)
+    assert json.loads(edited(json.dumps({"a": "x\\" * 4_000_000}), *PUT))["mcpServers"] == {"crib": CRIB}
+    assert time.process_time() - began < 5
+
+
+def test_what_a_killed_process_has_left_goes_with_the_next_change(tmp_path: Path):
+    file = tmp_path / "mcp.json"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own, running = f".mcp.json.toolcrib-{os.getpid()}", f".mcp.json.toolcrib-{os.getppid()}"
+    others = [".other.json.toolcrib-1", ".mcp.json.toolcrib-x", running]
+    for name in (f".mcp.json.toolcrib-{ended.pid}", own, *others):
+        (tmp_path / name).write_text("whole")
+    replace_file(file, b"new")
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["mcp.json", *others])
+
+
+@pytest.mark.parametrize("way", ["as this system does", "without unnamed files"])
+def test_a_replacement_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str):
+    if way == "without unnamed files":
+        monkeypatch.setattr(sys, "platform", "another")
+    file = tmp_path / "mcp.json"
+    replace_file(file, b"old", mode=0o640)
+    replace_file(file, b"new")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o640)
+    monkeypatch.setattr(os, "fsync", _full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(file, b"newer")
+    assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"new")
+
+
+def _full(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

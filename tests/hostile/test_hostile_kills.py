@@ -18,6 +18,7 @@ from builders import opened
 from counts import count
 
 from fakes.menu import tool
+from toolcrib.config.editing.files import replace_file
 from worlds import world
 
 pytestmark = pytest.mark.hostile
@@ -37,6 +38,7 @@ from pathlib import Path
 import anyio
 from fakes.menu import tool
 from test_hostile_kills import CONFIG, NAMED, OTHERS, listed
+from toolcrib.config.editing.files import replace_file
 from worlds import world
 
 folder = Path(sys.argv[1])
@@ -138,3 +140,33 @@ def look_at(index: Path, state: Path, answered: KeysView[str], found: Counter[st
         found["damaged"] += connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]
         kept = {name for (name,) in connection.execute("SELECT name FROM activations")}
         found["decisions lost"] += len(answered - kept)
+
+
+REPLACER = """
+import sys
+from pathlib import Path
+from toolcrib.config.editing.files import replace_file
+
+while True:
+    for letter in b"ab":
+        replace_file(Path(sys.argv[1]), bytes([letter]) * 200_000)
+        print(flush=True)
+"""
+
+
+def test_a_config_that_is_replaced_is_whole_and_no_copy_of_it_is_left(tmp_path):
+    file, chance = tmp_path / "mcp.json", random.Random(7)
+    for _ in range(min(45, KILLS)):
+        with subprocess.Popen([sys.executable, "-c", REPLACER, str(file)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            began = time.perf_counter()
+            while time.perf_counter() - began < chance.uniform(0, 0.02):
+                pass
+            process.kill()
+        assert set(file.read_bytes()) in ({ord("a")}, {ord("b")})
+        assert file.stat().st_size == 200_000
+        # Between getting a name and taking the file's place is a moment; what is left then goes with the next change.
+        assert len(list(tmp_path.iterdir())) <= 2
+    replace_file(file, b"{}")
+    assert [each.name for each in tmp_path.iterdir()] == ["mcp.json"]

@@ -65,7 +65,7 @@ def _note(folder: Path, config: Path) -> None:
     """Write down whose a cache is, unless that stands there."""
     private_directory(folder)
     # As bytes: paths need not be text.
-    note, text = folder / NOTE, os.fsencode(config.resolve())
+    note, text = folder / NOTE, os.fsencode(os.path.realpath(config))
     if not note.exists() or note.read_bytes() != text:
         note.write_bytes(text)
 

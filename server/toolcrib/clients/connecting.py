@@ -101,7 +101,8 @@ def plan_connection(
         ToolcribError: the file of the client cannot be read.
 
     """
-    original = read_original(config_path(client, user))
+    with _changing(file := config_path(client, user)):
+        original = read_original(file)
     # Parsed before anything is asked: a file that cannot be edited is not offered to be.
     document = parse_document(original)
     place = _place(client, document)
@@ -404,7 +405,8 @@ def parse_document(original: Original) -> JsonObject:
         if text.strip():
             document = parse_any(text, original.path)
     except (ValueError, RecursionError) as error:
-        raise ToolcribError(f"{original.path} cannot be read and was not changed: it {error}") from None
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ToolcribError(f"{original.path} cannot be read and was not changed: it {reason}") from None
     if not isinstance(document, dict):
         raise ToolcribError(f"{original.path} is not an object and was not changed.")
     return as_object(document)

@@ -1,5 +1,6 @@
 """Reads the servers in a client's file with their positions: JSON with comments, YAML or TOML."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,12 +59,12 @@ def find_files(user: UserEnvironment, clients: Sequence[Client] = (), *, project
     Those in the working directory are read only for ``project``.
     """
     for client in clients or client_table().clients:
-        seen: set[Path] = set()
+        seen: set[str] = set()
         for file in client.files:
             path = user.locate(file)
             # Files of a repository come from its authors, so they are read only on request.
-            if file.is_project <= project and path.resolve() not in seen and is_there(path):
-                seen.add(path.resolve())
+            if file.is_project <= project and os.path.realpath(path) not in seen and is_there(path):
+                seen.add(os.path.realpath(path))
                 yield read_file(path, client, user, in_project=file.is_project)
 
 
@@ -71,9 +72,9 @@ def project_files(user: UserEnvironment) -> list[Path]:
     """Return the files of clients in the working directory, unread, but for those of the person."""
     files = [file for client in client_table().clients for file in client.files]
     # In the home directory, the file of a project may be the person's own.
-    own = {user.locate(file).resolve() for file in files if not file.is_project}
+    own = {os.path.realpath(user.locate(file)) for file in files if not file.is_project}
     places = dict.fromkeys(user.locate(file) for file in files if file.is_project)
-    return [path for path in places if path.resolve() not in own and is_there(path)]
+    return [path for path in places if os.path.realpath(path) not in own and is_there(path)]
 
 
 def read_file(path: Path, client: Client | None, user: UserEnvironment, *, in_project: bool = True) -> FoundFile:

@@ -1,11 +1,14 @@
 """Parses a config file into a plain JSON object: JSON, JSON with comments or YAML; other clients' files may be TOML."""
 
+import errno
 import json
 import math
+import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.json_values import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
@@ -119,7 +122,7 @@ def text_of(path: Path, most: int = FILE_MAX_BYTES) -> str:
         OSError: it cannot be read.
 
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         # One byte more than allowed tells a file of the maximum size from a larger one.
         raw = file.read(most + 1)
     if len(raw) > most:
@@ -129,6 +132,27 @@ def text_of(path: Path, most: int = FILE_MAX_BYTES) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading. What is not one is refused: a pipe in its place would be waited for without end.
+
+    A pipe that the shell makes (``/dev/fd/63``) is read, since whoever names it has a writer for it.
+
+    Raises:
+        OSError: it cannot be opened.
+
+    """
+    if path.is_relative_to("/dev"):
+        return path.open("rb")
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "It is a pipe or a device, not a file")
 
 
 def _parse_commented(text: str, path: Path) -> Any:

@@ -62,6 +62,7 @@ _MEANINGS = {
 }
 """Keys of other clients' entries that toolcrib does not read, and what to write instead."""
 
+_TABLES = ("mcp_servers", "profiles", "projects", "tools")
 _TOML = re.compile(r"^[ \t]*\[(?:mcp_servers|profiles|projects|tools)\b[^\]\n]*\][ \t]*$", re.MULTILINE)
 
 
@@ -117,7 +118,8 @@ def foreign_key_hints(entry: JsonObject) -> Mapping[str, str]:
 
 def is_toml(text: str) -> bool:
     """Return whether a text that is no JSON has the tables of Codex's ``config.toml``."""
-    return bool(_TOML.search(text))
+    # Searched by the pattern only where it can match: it tries every line, and files may have megabytes.
+    return any(f"[{table}" in text for table in _TABLES) and bool(_TOML.search(text))
 
 
 def _problem(shape: _Shape, path: Path) -> Problem:

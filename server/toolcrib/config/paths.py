@@ -89,6 +89,6 @@ def folder_of(config: Path | None) -> str:
     if config is None:
         return "default"
     # One config reached by two paths has one index; the hash tells apart configs of the same name.
-    resolved = config.resolve()
+    resolved = Path(os.path.realpath(config))  # unlike Path.resolve, also of a loop of links
     readable = _UNREADABLE.sub("-", f"{resolved.parent.name}-{resolved.stem}").strip("-")[:40]
     return f"{readable}-{sha256(os.fsencode(resolved)).hexdigest()[:12]}"

@@ -32,6 +32,9 @@ class RemoveMember:
     path: tuple[str, ...]
 
 
+EDITED_MAX_CHARACTERS = 16 * 1024 * 1024
+"""The longest text that is edited: it is parsed twice, and compared as a whole."""
+
 Change = SetMember | RemoveMember
 
 
@@ -42,6 +45,8 @@ def apply_changes(text: str, file: Path, changes: Sequence[Change]) -> str:
         EditRefused: it is not understood, or an edit would have come to something else than it ought to.
 
     """
+    if len(text) > EDITED_MAX_CHARACTERS:
+        raise EditRefused(f"has more than {EDITED_MAX_CHARACTERS:,} characters, the most that toolcrib edits")
     mark = _BOM if text.startswith(_BOM) else ""
     plain = text.removeprefix(_BOM)
     wanted = _document(plain, file)

@@ -11,7 +11,7 @@ from toolcrib.config.editing.files import EditRefused
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\ufeff|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
-      | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<text>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
       | (?P<mark>[{}\[\],:])
       | (?P<word>[^\s{}\[\],:"'/]+)""",
     re.DOTALL | re.VERBOSE,
