@@ -82,9 +82,9 @@ class RawClient:
         else:
             self._process.send_signal(number)
 
-    def open(self) -> dict[str, Any]:
-        """Shake hands and return what the server says of itself."""
-        result = self.request("initialize", CLIENT)
+    def open(self, name: str = "benchmark") -> dict[str, Any]:
+        """Shake hands under a name and return what the server says of itself."""
+        result = self.request("initialize", {**CLIENT, "clientInfo": {"name": name, "version": "1"}})
         self._send({"method": "notifications/initialized"})
         return result
 

@@ -34,9 +34,10 @@ DOORS = {
         "server",
     ),
     **dict.fromkeys(
-        ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
+        ("mcp.client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "auth", "jsonrpc.sdk", "cli.demo"),
     ),
+    "mcp.Client": ("downstream", "auth", "jsonrpc.sdk", "cli.demo", "library.crib"),
     "mcp.client.auth": ("auth",),
     "webbrowser": ("cli.login",),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("server", *SDK_ADAPTERS)),

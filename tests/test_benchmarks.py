@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 FIRST_WORDS = "What the tool should do; or a regex"
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 TINY = {
-    "small": ["--sizes", "2", "40"],
+    "small": ["--sizes", "2", "40", "--hosts", "claude-code", "codex"],
     "surface": ["--queries", "8"],
     "startup": ["--repeat", "1"],
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],

@@ -112,6 +112,26 @@ def touch_skill(place: Place, text: str) -> None:
     os.utime(place.skill, ns=(1, len(text)))
 
 
+def change_skill_unnoticed(place: Place, _text: str) -> None:
+    rewrite_unnoticed(place.skill, "ecno")
+
+
+def rewrite_unnoticed(file: Path, text: str) -> None:
+    """Rewrite a file in place with as many bytes, and set its time back: only the inode tells."""
+    before = file.stat()
+    with file.open("r+") as opened:
+        opened.write(text)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = file.stat()
+    assert [getattr(after, key) for key in SAME] == [getattr(before, key) for key in SAME]
+    # The clock of inodes may stand still for some milliseconds.
+    while file.stat().st_ctime_ns == before.st_ctime_ns:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+SAME = ("st_mtime_ns", "st_size", "st_ino")
+
+
 def add_skill(place: Place, text: str) -> None:
     before = place.skill.parent.stat().st_mtime_ns
     (place.skill.parent / "another").mkdir()
@@ -140,7 +160,16 @@ def remove_rows(number: int) -> Callable[[Place, str], None]:
 
 CHANGES = (
     *(add_client, add_argument, name_variable, set_own_variable, set_needed_variable, move_home),
-    *(change_config, change_skill, touch_skill, add_skill, remove_skill, make_place, declare_extension),
+    *(
+        change_config,
+        change_skill,
+        change_skill_unnoticed,
+        touch_skill,
+        add_skill,
+        remove_skill,
+        make_place,
+        declare_extension,
+    ),
     *(change_rows(number) for number in range(3)),
     *(remove_rows(number) for number in range(3)),
 )
@@ -236,6 +265,17 @@ def test_a_file_that_the_config_refers_to_counts(tmp_path):
     with_one = StartConditions(arguments, {"HOME": "/"}).files({})
     secret.write_text("another")
     assert len({str(without), str(with_one), str(StartConditions(arguments, {"HOME": "/"}).files({}))}) == 3
+
+
+def test_a_file_of_a_deny_that_is_rewritten_in_place_counts_whatever_time_it_is_given(tmp_path):
+    file, denied = tmp_path / "mcp.json", tmp_path / "denied"
+    file.write_text(json.dumps({"toolcrib": {"policy": {"deny": ["${file:denied}"]}}}))
+    denied.write_text("zoo.feed")
+    arguments = ["--config", str(file)]
+    before = StartConditions(arguments, {"HOME": "/"}).files({})
+    assert StartConditions(arguments, {"HOME": "/"}).files({}) == before
+    rewrite_unnoticed(denied, "zoo.kill")
+    assert StartConditions(arguments, {"HOME": "/"}).files({}) != before
 
 
 def test_what_a_keyring_holds_cannot_be_known_early(tmp_path):

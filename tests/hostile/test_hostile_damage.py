@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from counts import count
+from shelving import found, put, skills, user
 
 from fakes.menu import tool
 from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
 from toolcrib.storage.store import Store
-from worlds import world
+from worlds import Client, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 
@@ -92,3 +93,35 @@ async def test_toolcrib_starts_with_each_and_a_decision_outlives_the_index(tmp_p
     record_property("worst", f"{failed} starts failed, {lost} decisions lost")
     assert failed == 0
     assert lost == 0
+
+
+async def answers_of_skills(client: Client) -> tuple[bool, bool, bool]:
+    """Return whether a search, a list and a text of skills are what they should be."""
+    listed = await client.call("skill_list")
+    given = await client.call("skill_get", {"names": ["feeding-7"], "force": True})
+    return await found(client, "feeding animal 7") != [], "feeding-1" in str(listed), "Mix the food." in str(given)
+
+
+@pytest.mark.timeout(3000)
+async def test_a_damaged_index_of_skills_is_made_anew_and_every_request_is_answered(tmp_path, record_property):
+    for number in range(40):
+        body = f"# Feeding\n\n1. Mix the food.\n\n{'Much is to be said. ' * 40}"
+        put(user(tmp_path), f"feeding-{number}", f"Feeding animal {number}.", body)
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        assert await answers_of_skills(client) == (True, True, True)
+    good = tmp_path / "cache" / "skills.db"
+    kept, chance, tries, wrong = good.read_bytes(), random.Random(9), 0, []
+    for _ in range(max(20, count("damage") // 10)):
+        tries += 1
+        for other in good.parent.glob("skills.db*"):
+            other.unlink()
+        data = bytearray(kept)
+        # Inside of rows, where SQLite's own check finds nothing.
+        start = chance.randrange(len(data) // 2, len(data) - 500)
+        data[start : start + 500] = chance.randbytes(500)
+        good.write_bytes(data)
+        for _start in ("this", "the next"):
+            async with world(tmp_path, {}, skills()) as w, w.client() as client:
+                wrong += [start] * (await answers_of_skills(client) != (True, True, True))
+    record_property("count", tries)
+    assert wrong == []

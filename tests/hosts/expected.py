@@ -87,3 +87,6 @@ EXPECTED: Mapping[str, Expected] = {
     "continue": Expected("tools", "none", TEXT, 60, ANY, "never"),
 }
 """By the names of ``launching.HOSTS``."""
+
+LOSES_THE_WAY = frozenset({"codex-gpt-4.1"})
+"""Hosts that cut so much out of a result that the way to its rest is lost: toolcrib cannot tell which model asks."""

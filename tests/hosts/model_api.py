@@ -7,7 +7,7 @@ never knows which host is asking.
 import json
 import sys
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +21,10 @@ POLL_S = 0.01
 """How often the server looks whether it is to end."""
 
 
+Reaction = Callable[[Sequence[str]], Turn]
+"""Returns a turn that depends on what the model was given of its calls so far."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """What the model says: its turns in order, and its answers to a host's own questions.
@@ -28,7 +32,7 @@ class Script:
     A question of a host's own offers one tool to answer with, or none; ``asides`` has the answers by that tool.
     """
 
-    turns: Sequence[Turn]
+    turns: Sequence[Turn | Reaction]
     asides: Mapping[str, Turn] = field(default_factory=dict[str, Turn])
 
 
@@ -69,7 +73,8 @@ class Model:
             self.aside.append(asked)
             return self.script.asides[names[0]] if names else LAST_WORD, 0
         self.asked.append(asked)
-        return self.script.turns[done] if done < len(self.script.turns) else LAST_WORD, done
+        turn = self.script.turns[done] if done < len(self.script.turns) else LAST_WORD
+        return turn(asked.results) if callable(turn) else turn, done
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -37,7 +37,12 @@ WEATHER = [tool("forecast", "Tell the weather of the next days in a city.", {"ci
 USED = "tickets__list_tickets"
 """A read-only tool, which each step below but for the first and the last calls in another way."""
 
-STEPS: Mapping[str, tuple[str, JsonObject]] = {
+Step = tuple[str, JsonObject]
+"""A call of a tool of toolcrib's list, with arguments."""
+Steps = Mapping[str, Step | Callable[[str], Step]]
+"""What a model calls, one after the other; a step may depend on what the model got of the one before it."""
+
+STEPS: Mapping[str, Step] = {
     "search": ("tool_search", {"query": "list the tickets of a project", "limit": 5}),
     "read": ("tool_call_read", {"name": USED, "arguments": {"project": "read"}}),
     "call": ("tool_call", {"name": USED, "arguments": {"project": "call"}}),
@@ -49,7 +54,7 @@ STEPS: Mapping[str, tuple[str, JsonObject]] = {
 
 @dataclass(frozen=True, slots=True)
 class Crib:
-    """A toolcrib with two small servers, in a folder of its own."""
+    """What stands behind a host, in a folder of its own: a toolcrib with small servers, or one of these alone."""
 
     folder: Path
     command: list[str]
@@ -70,11 +75,12 @@ class Run:
     said: str
     seconds: float
     ran: frozenset[str]
+    steps: Steps = field(default_factory=lambda: STEPS)
 
     @property
     def answers(self) -> dict[str, str]:
         """What the model was given of each step, and of the host's own search under "own search"."""
-        steps = ["own search", *STEPS] if self.host.own_search else list(STEPS)
+        steps = ["own search", *self.steps] if self.host.own_search else list(self.steps)
         results = max((asked.results for asked in self.model.asked), key=len, default=list[str]())
         return dict(zip(steps, results, strict=False))
 
@@ -116,18 +122,21 @@ def crib(folder: Path, toolcrib: JsonObject, *options: str) -> Crib:
     return Crib(folder, serve(config, *options), tickets)
 
 
-def script_of(host: Host) -> Script:
+def script_of(host: Host, steps: Steps = STEPS) -> Script:
     """Return what the model says in this host."""
-    calls = [host.call(name, arguments) for name, arguments in STEPS.values()]
+    calls = [
+        (lambda results, step=step: host.call(*step(results[-1]))) if callable(step) else host.call(*step)
+        for step in steps.values()
+    ]
     return Script([host.own_search, *calls] if host.own_search else calls, host.asides)
 
 
-def run(name: str, npm: Npm, programs: Path, behind: Crib, *, approved: bool) -> Run:
+def run(name: str, npm: Npm, programs: Path, behind: Crib, *, approved: bool, steps: Steps = STEPS) -> Run:
     """Run a host once in ``behind``'s folder, with the line for its approvals or at its defaults."""
     host, home, project = HOSTS[name], behind.folder / "home", behind.folder / "project"
     for made in (home / "tmp", project):
         made.mkdir(parents=True)
-    with serving(script_of(host)) as model:
+    with serving(script_of(host, steps)) as model:
         launch = host.launch(Place(home, project, model.url, behind.command, approved))
         command = [str(programs / host.package / "node_modules" / ".bin" / launch.program), *launch.arguments]
         started = monotonic()
@@ -135,7 +144,7 @@ def run(name: str, npm: Npm, programs: Path, behind: Crib, *, approved: bool) ->
         seconds = monotonic() - started
     shutil.rmtree(home, ignore_errors=True)  # a host may keep hundreds of megabytes there
     ran = frozenset(call["arguments"]["project"] for call in behind.tickets.calls("list_tickets"))
-    return Run(host, behind.folder, model, exit_code, said, seconds, ran)
+    return Run(host, behind.folder, model, exit_code, said, seconds, ran, steps)
 
 
 def _environment(npm: Npm, home: Path, model: Model, launch: Launch) -> dict[str, str]:

@@ -28,6 +28,7 @@ from worlds import Call, Client, MemoryServer, text, until
 pytestmark = pytest.mark.anyio
 
 TOKENS = {"http": {"tokens": [{"token": "token-ann", "subject": "ann"}, {"token": "token-bob", "subject": "bob"}]}}
+APART = {**TOKENS, "server_defaults": {"protocol": "legacy"}}
 FORM = {"message": "Which one?", "requestedSchema": {"type": "object", "properties": {"which": {"type": "string"}}}}
 
 
@@ -184,8 +185,11 @@ async def test_logs_of_one_principal_s_calls_are_never_told_another(tmp_path):
 
 
 @asynccontextmanager
-async def http_zoo() -> AsyncGenerator[str]:
-    """Serve a server with sessions on loopback, which asks whoever calls it; yield its address."""
+async def http_zoo(*, asks_apart: bool = False) -> AsyncGenerator[str]:
+    """Serve a server with sessions on loopback, which asks whoever calls it; yield its address.
+
+    ``asks_apart``: by its own stream, and not on the answer to the call, as many do that call no request by its name.
+    """
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool(name="feed", input_schema={"type": "object"})])
@@ -193,7 +197,8 @@ async def http_zoo() -> AsyncGenerator[str]:
     async def call_tool(context: ServerRequestContext[Any, Any], params: Any) -> types.CallToolResult:
         who = params.arguments["who"]
         await anyio.sleep(0.05)
-        answer = await context.session.elicit_form(who, FORM["requestedSchema"], related_request_id=context.request_id)  # type: ignore[arg-type]
+        about = None if asks_apart else context.request_id
+        answer = await context.session.elicit_form(who, FORM["requestedSchema"], related_request_id=about)  # type: ignore[arg-type]
         content = answer.content if answer.action == "accept" else {}
         return types.CallToolResult(content=[types.TextContent(text=str((content or {}).get("which")))])
 
@@ -222,6 +227,61 @@ async def test_what_comes_on_the_answer_to_a_call_is_asked_of_that_call_s_caller
             tasks.start_soon(work, "ann")
             tasks.start_soon(work, "bob")
     assert sorted(heard) == ["ann ann"] * 3 + ["bob bob"] * 3
+
+
+async def test_where_it_asks_by_a_stream_of_its_own_each_session_gets_a_connection_and_is_asked_what_is_its(tmp_path):
+    heard: list[str] = []
+    asked = anyio.Event()
+
+    async def never(_context: Any, _params: Any) -> types.ElicitResult:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with http_zoo(asks_apart=True) as url, reached(tmp_path, {"type": "http", "url": url}, APART) as it:
+        async with (
+            it.client("legacy", "token-ann", elicitation_callback=never) as ann,
+            it.client("legacy", "token-bob", **answering("bob", heard)) as bob,
+            it.client("legacy", "token-bob", **answering("cid", heard)) as cid,
+        ):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ann.call_tool, "zoo__feed", {"who": "ann"})
+                await asked.wait()
+                tasks.cancel_scope.cancel()
+            # Ann's call was given up a moment ago, and the server may still work at it.
+            for name, client in (("bob", bob), ("cid", cid)):
+                assert said(await client.call_tool("zoo__feed", {"who": name})) == name
+            async with anyio.create_task_group() as tasks:
+                for name, client in (("bob", bob), ("cid", cid)):
+                    tasks.start_soon(client.call_tool, "zoo__feed", {"who": name})
+    assert sorted(heard) == ["bob bob"] * 2 + ["cid cid"] * 2
+
+
+async def test_as_long_as_there_are_too_many_connections_for_that_who_is_not_certain_is_refused_at_once(tmp_path):
+    heard: list[str] = []
+    section = {**APART, "limits": {"connections_per_server": 2}}
+    async with http_zoo(asks_apart=True) as url, reached(tmp_path, {"type": "http", "url": url}, section) as it:
+        async with (
+            it.client("legacy", "token-ann", **answering("ann", heard)) as ann,
+            it.client("legacy", "token-bob", **answering("bob", heard)) as bob,
+            it.client("legacy", "token-bob", **answering("cid", heard)) as cid,
+        ):
+            for name, client in (("ann", ann), ("ann", ann), ("bob", bob), ("cid", cid)):
+                assert said(await client.call_tool("zoo__feed", {"who": name})) == name
+            results: list[types.CallToolResult | MCPError] = []
+
+            async def work(name: str, client: Client) -> None:
+                try:
+                    results.append(await client.call_tool("zoo__feed", {"who": name}))
+                except MCPError as error:
+                    results.append(error)
+
+            heard.clear()
+            async with anyio.create_task_group() as tasks:
+                for name, client in (("ann", ann), ("bob", bob), ("cid", cid)):
+                    tasks.start_soon(work, name, client)
+            assert "ann ann" in heard
+            assert {"bob cid", "cid bob"}.isdisjoint(heard)
 
 
 @asynccontextmanager

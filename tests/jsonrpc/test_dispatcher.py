@@ -579,6 +579,84 @@ async def test_a_request_with_an_invalid_id_gets_an_error(key: str):
         assert len(garbage) == 1
 
 
+DEEP, LONG = "[" * 3000 + "]" * 3000, "7" * 5000
+MALFORMED = [
+    '{"jsonrpc": "2.0", "id": ID, "result": null}',
+    '{"jsonrpc": "2.0", "id": ID, "result": []}',
+    '{"jsonrpc": "2.0", "id": ID, "result": 5}',
+    '{"jsonrpc": "2.0", "id": ID}',
+    '{"jsonrpc": "2.0", "id": ID, "error": null}',
+    '{"jsonrpc": "2.0", "id": ID, "error": "no"}',
+    '{"jsonrpc": "2.0", "id": ID, "error": {"code": "no"}, "result": {}}',
+    *(
+        line.replace("VALUE", value)
+        for value in (DEEP, LONG, "[1, 2", '"\\ud83d" 5', f"{DEEP}, {'1, ' * 80_000}1")
+        for line in (
+            '{"jsonrpc": "2.0", "id": ID, "result": {"a": VALUE}}',
+            '{"id":ID,"jsonrpc":"2.0","result":{"a":VALUE}}',
+            '{"id":ID,"result":{"a":VALUE},"jsonrpc":"2.0"}',
+            '{"jsonrpc": "2.0", "id": ID, "error": {"code": 1, "message": "", "data": VALUE}}',
+            ' { "jsonrpc" : "2.0", "result": {"a": VALUE} , "id" : ID } ',
+            '{"result":{"a":VALUE},"id":ID,"jsonrpc":"2.0"}',
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("key", ["own", "text"])
+@pytest.mark.parametrize("line", MALFORMED, ids=range(len(MALFORMED)))
+async def test_whoever_waits_for_an_answer_that_is_malformed_is_told_at_once(line: str, key: str):
+    garbage: list[str] = []
+    async with piped(garbage=garbage) as peer, anyio.create_task_group() as tasks:
+        asked, one = await ask_in(tasks, peer)
+        other, another = await ask_in(tasks, peer)
+        written = asked["id"] if key == "own" else str(asked["id"])
+        os.set_blocking(peer.far_out, True)
+        data = line.replace("ID", json.dumps(written)).encode() + b"\n"
+        await anyio.to_thread.run_sync(os.write, peer.far_out, data)
+        await one.done.wait()
+        assert "the answer is malformed" in str(one.outcome)
+        # The connection stays, and the others go on to wait.
+        assert not another.done.is_set()
+        await peer.send({"id": other["id"], "result": {"a": 1}})
+        await another.done.wait()
+        assert another.outcome == {"a": 1}
+        assert len(garbage) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # A request of the peer, which counts its own ids, and a text that quotes an answer.
+        '{"jsonrpc": "2.0", "id": ID, "method": "m", "params": {"a": VALUE}}',
+        '{"jsonrpc": "2.0", "method": "m", "params": {"result": VALUE}, "id": ID}',
+        '{"jsonrpc": "2.0", "result": {"a": VALUE, "id": ID}}',
+        '{"jsonrpc": "2.0", "result": {"a": VALUE, "x": "\\"id\\": ID}',
+        '[{"jsonrpc": "2.0", "id": ID, "result": {"a": VALUE}}]',
+        'result VALUE {"jsonrpc": "2.0", "id": ID, "result": {"a": VALUE}}',
+        '{"jsonrpc": "2.0", "id": null, "result": {"a": VALUE}}',
+        '{"jsonrpc": "2.0", "id": 99, "result": {"a": VALUE}}',
+    ],
+)
+async def test_what_is_not_an_answer_to_a_request_ends_no_wait_for_one(line: str):
+    garbage: list[str] = []
+    async with piped(garbage=garbage) as peer, anyio.create_task_group() as tasks:
+        asked, one = await ask_in(tasks, peer)
+        os.write(peer.far_out, line.replace("ID", str(asked["id"])).replace("VALUE", DEEP).encode() + b"\n")
+        await peer.send({"id": asked["id"], "result": {"a": 1}})
+        await one.done.wait()
+        assert one.outcome == {"a": 1}
+        assert len(garbage) == 1
+
+
+async def test_an_answer_with_an_error_of_null_is_its_result():
+    async with piped() as peer, anyio.create_task_group() as tasks:
+        asked, one = await ask_in(tasks, peer)
+        await peer.send({"id": asked["id"], "result": {"a": 1}, "error": None})
+        await one.done.wait()
+        assert one.outcome == {"a": 1}
+
+
 async def test_only_the_beginning_of_garbage_is_kept():
     garbage: list[str] = []
     async with piped(garbage=garbage) as peer:

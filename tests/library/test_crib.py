@@ -1,6 +1,6 @@
 """``toolcrib.open``: the tools of servers, objects and functions, searched, decided about and called from a program.
 
-See R350 to R353.
+See R350 to R355.
 """
 
 import json
@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
+import mcp
 import pytest
+from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
 
 import toolcrib
-from worlds import PATIENCE_S
+from worlds import ERAS, PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -281,3 +286,82 @@ async def test_a_thousand_calls_at_once_are_all_answered():
                 tasks.start_soon(call, number)
         expected = {0: lambda n: str(n + 1), 1: str, 2: lambda n: f"content of {n}"}
         assert answers == {number: expected[number % 3](number) for number in range(1000)}
+
+
+# -- for others ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_clients_and_frameworks_get_what_serve_serves(mode: str):
+    async with toolcrib.open(tools=[add]) as crib:
+        for client in (crib.client(mode=mode), mcp.Client(crib.server, mode=mode)):
+            async with client:
+                assert "tool_search" in {tool.name for tool in (await client.list_tools()).tools}
+                result = await client.call_tool("tool_call", {"name": "local__add", "arguments": {"a": 1}})
+                assert [block.model_dump()["text"] for block in result.content] == ["2"]
+
+
+async def test_a_crib_is_a_server_of_another_crib():
+    async with toolcrib.open(tools=[add]) as inner, toolcrib.open(servers={"inner": inner.server}) as outer:
+        result = await outer.call("inner__tool_call", {"name": "local__add", "arguments": {"a": 1}})
+        assert result.text == "2"
+
+
+VISIBLE = {
+    "toolcrib": {
+        "policy": {
+            "visibility": [
+                {"when": {"tenant_id": "acme"}, "allow": ["local__*"]},
+                {"when": {"tenant_id": "other"}, "deny": ["local__add"]},
+            ]
+        }
+    }
+}
+
+
+async def test_each_caller_sees_and_calls_their_own_tools():
+    async with toolcrib.open(VISIBLE, tools=[add, weather]) as crib:
+        ann, bob = crib.as_("ann", tenant_id="acme"), crib.as_("bob", tenant_id="other")
+        assert {tool.name for tool in await ann.tools()} == {"local__add", "local__weather"}
+        assert {tool.name for tool in await bob.tools()} == {"local__weather"}
+        assert [hit.name for hit in await bob.search("local__add", search_type="exact")] == []
+        assert (await ann.call("local__add", {"a": 1})).text == "2"
+        with pytest.raises(toolcrib.UnknownTool):
+            await bob.call("local__add", {"a": 1})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_of_a_callers_crib_is_that_caller(mode: str):
+    async with toolcrib.open(VISIBLE, tools=[add, weather]) as crib:
+        bob = crib.as_("bob", tenant_id="other")
+        async with crib.as_("ann", tenant_id="acme").client(mode=mode) as client, bob.client(mode=mode) as other:
+            assert not await _fails(client, "local__add")
+            assert await _fails(other, "local__add")
+            assert not await _fails(client, "local__add")
+
+
+async def _fails(client: mcp.Client, name: str) -> bool:
+    result = await client.call_tool("tool_call", {"name": name, "arguments": {"a": 1}})
+    return result.is_error
+
+
+async def test_it_is_mounted_in_an_application():
+    async with toolcrib.open(tools=[add]) as crib:
+        app = Starlette(routes=[Mount("/tools", crib.asgi()), Route("/mcp", crib.as_("ann").asgi())])
+        for url in ("http://127.0.0.1/tools/", "http://127.0.0.1/mcp"):
+            async with (
+                httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as http,
+                mcp.Client(streamable_http_client(url, http_client=http)) as client,
+            ):
+                result = await client.call_tool("tool_call", {"name": "local__add", "arguments": {"a": 1}})
+                assert [block.model_dump()["text"] for block in result.content] == ["2"]
+
+
+async def test_what_is_mounted_checks_tokens_and_hosts():
+    tokens = {"toolcrib": {"http": {"tokens": [{"token": "a-long-token-of-ann", "subject": "ann"}]}}}
+    async with toolcrib.open(tokens, tools=[add]) as crib:
+        transport = httpx2.ASGITransport(Starlette(routes=[Mount("/", crib.asgi())]))
+        async with httpx2.AsyncClient(transport=transport) as http:
+            assert (await http.post("http://127.0.0.1/mcp", json={})).status_code == 401
+            known = {"authorization": "Bearer a-long-token-of-ann"}
+            assert (await http.post("http://evil.example/mcp", json={}, headers=known)).status_code == 421

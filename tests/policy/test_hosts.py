@@ -88,3 +88,13 @@ def test_no_two_rows_of_the_table_are_about_one_client(tmp_path):
     table = hosts(tmp_path).table
     assert [sum(fnmatchcase(client, host.clients) for host in table) for client in SENT] == [1] * len(SENT)
     assert {host.product for host in table if not any(fnmatchcase(client, host.clients) for client in SENT)} == set()
+
+
+def test_a_known_host_gets_of_a_result_what_it_shows_its_model_and_never_more_than_a_tenth_of_a_context(tmp_path):
+    found = hosts(tmp_path, results={"hosts": {"opencode": {"max_tokens": 700}}})
+    for host in found.table:
+        assert 1000 < host.result_tokens <= 20_000
+    assert found.profile("claude-code").result_tokens == 12_000
+    assert found.profile("opencode").result_tokens == 700
+    assert found.profile("somebody").result_tokens is None
+    assert hosts(tmp_path, tool_search={"enabled": False}).profile("claude-code").result_tokens is None

@@ -17,8 +17,8 @@ LINES = "".join(f"line {number} of the log, with some words\n" for number in ran
 """Some 45,000 tokens."""
 ROWS = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(4000)]
 DECLARED = {"type": "object", "properties": {"rows": {"type": "array"}}}
-MODEL_S = 20_000
-"""What the model of a known host is given of one result, in tokens."""
+MODEL_S = 12_000
+"""What this host shows its model of one result, in tokens."""
 
 
 def server(result: JsonObject, **entry: Any) -> dict[str, MemoryServer]:

@@ -66,6 +66,24 @@ def test_each_section_is_begun_before_any_is_told_to_its_end():
     assert min(shown) > 0
 
 
+ADVICE = [f"- Advice {number}: {FILLER.strip()}" for number in range(12)]
+
+
+def test_a_list_at_the_end_of_which_some_is_missing_is_shown_by_its_titles():
+    long = [f"- **Advice {number}**: {FILLER * 4}" for number in range(6)]
+    text = compressed("Intro.\n\n## Advice\n\n" + "\n".join(long), 600)
+    assert re.findall(r"Advice \d", text) == [f"Advice {number}" for number in range(6)]
+    assert "more]" not in text
+
+
+@pytest.mark.parametrize("room", range(300, 900, 37))
+def test_a_text_that_ends_within_a_list_says_how_much_of_it_is_missing(room: int):
+    text = compressed(f"Intro. {FILLER * 3}\n\n## Advice\n\n" + "\n".join(ADVICE), room)
+    assert len(text) <= room
+    shown = len(re.findall(r"^- Advice", text, re.MULTILINE))
+    assert (shown == len(ADVICE)) != text.endswith(f"\n[… {len(ADVICE) - shown} more]")
+
+
 def test_the_procedure_comes_before_another_numbered_list():
     tips = "".join(f"{n}. Tip {n}. {FILLER * 2}\n" for n in range(1, 15))
     steps = "".join(f"{n}. Do thing {n}. {FILLER * 3}\n" for n in range(1, 7))

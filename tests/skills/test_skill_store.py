@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skill_builders import DAY, EVERYBODY, NOW, Skills, file, files, opened, outside, record, text
 
-from toolcrib.base.errors import StoreError
 from toolcrib.base.model import FileMark, SkillOrigin, SkillProblem, SkillScope, TaskType, ToolNote
 from toolcrib.skills import index as index_module
 from toolcrib.skills.index import ROW_FORMAT, SKILLS_SCHEMA, SkillChanges
+from toolcrib.storage.store import DamagedRows
 
 HERE = Path(__file__).parent
 PROBLEM = SkillProblem("pdf/SKILL.md", 3, "warning", "name-not-folder", "The name is not the folder's.")
@@ -282,12 +282,40 @@ class TestTables:
             assert outside(path, "SELECT rowid FROM skills_fts WHERE skills_fts MATCH 'wall'") != []
 
     @pytest.mark.parametrize("column", ["tags", "task_type", "origin", "steps", "stems"])
-    def test_rows_that_nobody_here_wrote_are_a_store_error(self, skills: Skills, path: Path, column: str):
+    def test_a_file_with_rows_that_nobody_here_wrote_is_set_aside(self, skills: Skills, path: Path, column: str):
         skills.have(text("a"))
         row = skills.one("a").row
         outside(path, f"UPDATE skills SET {column} = '{{not ours'")
-        with pytest.raises(StoreError, match="index of skills is damaged"):
+        with pytest.raises(DamagedRows, match="index of skills is damaged"):
             _ = skills.all(), skills.index.details([row]), skills.index.stems([row])
+        assert [each.name for each in path.parent.glob("skills.db.corrupt-*")]
+        assert "the file was damaged" in str(skills.store.rebuilt)
+        assert (skills.all(), skills.index.marks("r")) == ([], {})
+        skills.have(text("a"))
+        assert skills.names() == ["a"]
+
+    def test_learned_skills_that_are_sound_outlive_a_file_that_is_set_aside(self, skills: Skills, path: Path):
+        skills.have(text("a"))
+        columns = "id, name, trigger, steps, origin, scope_mode"
+        learned = f"INSERT INTO skills({columns}) VALUES (?, ?, ?, ?, 'learned', 'global')"
+        outside(path, learned, "sk_1", "sound", "When it holds.", '["Hold."]')
+        outside(path, learned, "sk_2", "broken", "When it breaks.", "[not ours")
+        outside(path, "UPDATE skills SET tags = '{not ours' WHERE name = 'a'")
+        with pytest.raises(DamagedRows):
+            skills.all()
+        assert skills.names() == ["sound"]
+        found = skills.one("sound")
+        assert (found.trigger, skills.index.details([found.row])[found.row].steps) == ("When it holds.", ("Hold.",))
+
+    def test_damage_that_two_find_at_once_sets_one_file_aside(self, skills: Skills, path: Path):
+        skills.have(text("a"))
+        outside(path, "UPDATE skills SET tags = '{not ours'")
+        before = skills.store.generation
+        with pytest.raises(DamagedRows):
+            skills.all()
+        skills.store.set_aside(before, "found by another, later")
+        assert skills.store.generation == before + 1
+        assert skills.store.path == path
 
 
 names = st.text(max_size=8)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.base.errors import ToolcribError
-from toolcrib.base.json_values import value_at
+from toolcrib.base.json_values import as_object, value_at
 from toolcrib.cli.in_process import NeverListed, with_index, with_tools
 from toolcrib.cli.output import confirmed, counted, load_settings, print_text
 from toolcrib.cli.tokens import prices_now
@@ -36,7 +36,7 @@ def _offer(config: Path) -> None:
     from toolcrib.config.editing.changes import SetMember
 
     settings = load_settings(config)
-    gate = value_at(existing_document(config), _GATE) or {}
+    gate = as_object(value_at(existing_document(config), _GATE))
     if not settings.servers or _KEY in gate or "pass_through_below" in gate:
         return
     unlisted = with_index(config, _unlisted, command="init")

@@ -508,7 +508,7 @@ class HostSection(Section):
     listing: Listing | None = None
     """Their kind of `tools/list`; null: as for others."""
     max_tokens: Count | None = None
-    """Estimated tokens of a server's result given to their model at once; null: 20000 for known hosts, else all."""
+    """Estimated tokens of a server's result given to their model at once; null: what known hosts show, else all."""
 
 
 class ServerResultsSection(Section):

@@ -234,7 +234,14 @@ class Fleet:
 
     def _scope(self, server: Downstream, session: Session) -> Scope:
         """Return the scope of the connection by which a session uses a server."""
-        return self._dependencies.isolation.scope(server.settings, server.era, session)
+        isolation, scoped = self._dependencies.isolation, self._scoped[server.settings.key]
+        scope = isolation.scope(server.settings, server.era, session)
+        if scope.session or not session.lasting or not (scope in scoped and scoped[scope].asks_apart):
+            return scope
+        # Whom it asks there is known only of a connection that one session uses; another costs an address little.
+        own = isolation.scope(server.settings, server.era, session, alone=True)
+        has_room = len(scoped) < self._dependencies.limits.connections_per_server
+        return own if own in scoped or has_room else scope
 
     def _make_room(self, key: str) -> None:
         """Close idle connections if a server has its maximum number of them; refuse if none is idle."""

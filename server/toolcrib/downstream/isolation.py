@@ -67,20 +67,26 @@ class Isolation:
     """Who can reach the transport that toolcrib serves on.
 
     ``one_client``: only the one client of this process, as on stdio. ``one_principal``: only the person at this
-    machine, or the holders of tokens of one subject.
+    machine, or the holders of tokens of one subject. ``owner``, by tenant and principal, shares the connections that
+    list servers, and no other principal does where it would have one of its own.
     """
 
     one_client: bool = True
     one_principal: bool = True
+    owner: tuple[str, str] | None = None
 
-    def scope(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> Scope:
+    def scope(
+        self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session, *, alone: bool = False
+    ) -> Scope:
         """Return the scope of the connection by which a session uses a server, and its era if the server speaks both.
 
         ``era`` is that of the connection by which the server is listed. In the modern era nothing is declared at a
         handshake: each request says what its client can do. A client of the handshake era can be asked only in that
-        era, so one that can be asked has a connection for its capabilities (ADR 28).
+        era, so one that can be asked has a connection for its capabilities (ADR 28). ``alone``: and for itself alone.
         """
         whose = self._whose(server, session)
+        if alone:
+            whose = session.caller.tenant_id or "", session.caller.principal, session.label
         has_handshake = bool(session.capabilities) and (not session.is_modern or era == "legacy")
         if has_handshake and (declared := self._declared(server, whose, session.capabilities)):
             return Scope(*whose, compact(declared), "legacy")
@@ -88,7 +94,9 @@ class Isolation:
 
     def _declared(self, server: ServerSettings, whose: tuple[str, str, str], capabilities: JsonObject) -> JsonObject:
         """Return the capabilities of a client that are declared to a server of the handshake era."""
-        is_one_caller = self.one_principal or bool(whose[1])
+        # Of a server that principals do not share, a connection of no principal is the owner's.
+        is_owners = self.owner is not None and self._of(server) == "principal"
+        is_one_caller = self.one_principal or bool(whose[1]) or is_owners
         # Such a question arrives on the stream of the request that caused it, which tells whose it is.
         comes_with_request = isinstance(server.target, HttpTarget) and not server.target.sse
         is_one_client = self.one_client or bool(whose[2])
@@ -102,7 +110,7 @@ class Isolation:
         """
         if self.one_client or not isinstance(server.target, HttpTarget):
             return {}
-        isolation = server.options.isolation or self._isolation(server)
+        isolation = self._of(server)
         whose = "", "" if isolation == "shared" else "one", "one" if isolation == "session" else ""
         return self._declared(server, whose, _EVERYTHING)
 
@@ -118,13 +126,18 @@ class Isolation:
         return self.one_client or bool(scope.session)
 
     def _whose(self, server: ServerSettings, session: Session) -> tuple[str, str, str]:
-        if self.one_client or (isolation := server.options.isolation or self._isolation(server)) == "shared":
+        if self.one_client or (isolation := self._of(server)) == "shared":
+            return "", "", ""
+        caller = session.caller
+        if isolation == "principal" and (caller.tenant_id or "", caller.principal) == self.owner:
             return "", "", ""
         # A request without a session has nothing that its next one could be recognized by.
         label = session.label if isolation == "session" and session.lasting else ""
         return session.caller.tenant_id or "", session.caller.principal, label
 
-    def _isolation(self, server: ServerSettings) -> str:
-        """Return the isolation if the config leaves it open: principals that share a process could share its state."""
+    def _of(self, server: ServerSettings) -> str:
+        """Return the isolation of a server; if the config leaves it open, principals share no process and its state."""
+        if server.options.isolation:
+            return server.options.isolation
         is_process = isinstance(server.target, StdioTarget)
         return "principal" if is_process and not self.one_principal else "shared"

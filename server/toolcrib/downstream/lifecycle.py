@@ -169,6 +169,11 @@ class Downstream:
         return self._is_unused and self.status.state is not State.STARTING
 
     @property
+    def asks_apart(self) -> bool:
+        """Whether the server, over HTTP, has asked by a stream that does not say which request it is about."""
+        return self._relays.asks_apart
+
+    @property
     def starts_for_call(self) -> bool:
         """Whether it is being started, and not only to be listed."""
         return self._start is not None and self._start.connection is None and self._start.wanted
@@ -364,7 +369,9 @@ class Downstream:
 
     def _is_used_by(self, session: Session) -> bool:
         isolation = self._dependencies.isolation
-        return isolation.one_client or isolation.scope(self.settings, self.era, session) == self.scope
+        if isolation.one_client or (self.scope.session and self.scope.session == session.label):
+            return True
+        return isolation.scope(self.settings, self.era, session) == self.scope
 
     def _spoken(self, connection: Connection, tried: Sequence[Era]) -> Spoken:
         """Return what is spoken on a connection, and why; ``tried`` are the eras in the order in which they were."""

@@ -22,7 +22,7 @@ from toolcrib.base.json_decoding import replace_lone_surrogates
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.config.settings import ServerSettings
+from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.isolation import RELATED_TASK
 from toolcrib.downstream.suspended import ANSWERS
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, is_level, params_for_next_hop, refuse_beyond
@@ -194,7 +194,7 @@ class _RequestEnded(MCPError):
 
 
 class Relays:
-    """Routes what one server sends.
+    """Routes what one server sends. ``asks_apart``: over HTTP it has asked by a stream that belongs to no request.
 
     ``declared`` are the client capabilities declared to it at the handshake. ``is_exclusive``: only one client ever
     uses its connection.
@@ -208,6 +208,7 @@ class Relays:
         self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
         self.call_s, self.call_max_s = server.options.call_timeout_s, limits.call_max_s
         self._is_exclusive = is_exclusive
+        self._is_http, self.asks_apart = isinstance(server.target, HttpTarget), False
         self._calls: list[Call] = []
         self._given_up: dict[str, float] = {}
         self._changed: anyio.Event | None = None
@@ -337,6 +338,7 @@ class Relays:
             if call not in self._calls:
                 raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended.")
             return [call]
+        self.asks_apart = self._is_http
         with anyio.move_on_after(self._hold_s):
             while True:
                 if self._calls and not self._is_one_session():

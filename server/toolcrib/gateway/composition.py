@@ -54,7 +54,7 @@ from toolcrib.gateway.skills import open_skills
 from toolcrib.gateway.status import Loaded, StatusReader, TaskCounts
 from toolcrib.gateway.tools import ToolUseCases, report_definitions
 from toolcrib.gateway.whole_lists import WholeLists
-from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes
+from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes, local_caller
 from toolcrib.policy.state import State
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
@@ -386,8 +386,16 @@ class _ServerReports:
     generation: Generation
 
     def __init__(
-        self, settings: Settings, runtime: Runtime, connector: Connector, logins: Logins | None, *, one_client: bool
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        connector: Connector,
+        logins: Logins | None,
+        *,
+        one_client: bool,
+        names_callers: bool,
     ) -> None:
+        self._names_callers = names_callers
         self.one_client, self._jitter, self._connector, self._logins = one_client, runtime.jitter, connector, logins
         self._suspended_calls = SuspendedCalls(settings.toolcrib.limits, runtime.new_handle)
         self.changed = ChangeSignal()
@@ -414,7 +422,6 @@ class _ServerReports:
     def dependencies(self, settings: Settings, kinds: frozenset[OfferKind]) -> DownstreamDependencies:
         """Return what servers get from the gateway; ``kinds`` are listed besides tools."""
         section = settings.toolcrib
-        principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
         return DownstreamDependencies(
             limits=section.limits,
             connector=self._connector,
@@ -422,7 +429,7 @@ class _ServerReports:
             state_changed=self._state_changed,
             jitter=self._jitter,
             compare=self._compared,
-            isolation=Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1),
+            isolation=self._isolation(settings),
             offers=OfferSink(
                 kinds,
                 self._offered,
@@ -433,6 +440,13 @@ class _ServerReports:
             logins=self._logins,
             announced=self._announced,
         )
+
+    def _isolation(self, settings: Settings) -> Isolation:
+        if self._names_callers:
+            owner = local_caller(settings)
+            return Isolation(one_client=False, one_principal=False, owner=(owner.tenant_id or "", owner.principal))
+        principals = {(entry.tenant_id, entry.subject) for entry in settings.toolcrib.http.tokens}
+        return Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1)
 
     async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
         said = greeting.era, greeting.instructions, greeting.program, greeting.extensions
@@ -502,13 +516,16 @@ async def open_gateway(
     runtime: Runtime,
     *,
     one_client: bool = True,
+    names_callers: bool = False,
     skills: bool | None = None,
     list_only: Collection[str] | None = None,
 ) -> AsyncGenerator[Gateway]:
     """Open a gateway, and start to list its servers in the background. On exit, every process of theirs has ended.
 
-    ``one_client``: all requests come from one client, which is on this machine. ``skills`` says whether they are
-    opened; None: as the config says. ``list_only`` are the servers that are listed without a request; None: all.
+    ``one_client``: all requests come from one client, which is on this machine. ``names_callers``: whoever opens it
+    makes requests on account of callers that nothing here knows yet, besides those of its own. ``skills`` says whether
+    they are opened; None: as the config says. ``list_only`` are the servers that are listed without a request; None:
+    all.
 
     Raises:
         StoreError: a database file can neither be read nor replaced.
@@ -517,7 +534,9 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         logins = None if settings.in_memory else Logins(settings.tokens_dir)
         connector = await stack.enter_async_context(_open_connector(settings, runtime, logins))
-        reports = _ServerReports(settings, runtime, connector, logins, one_client=one_client)
+        reports = _ServerReports(
+            settings, runtime, connector, logins, one_client=one_client, names_callers=names_callers
+        )
         opening = partial(open_decisions, settings, runtime, reports.state_replaced)
         state = await stack.enter_async_context(_opened(opening))
         tasks = await stack.enter_async_context(anyio.create_task_group())

@@ -7,9 +7,11 @@ handler's between the descriptor and the waiter (ADR 18).
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any, cast
 
@@ -324,6 +326,43 @@ def _number(value: Any) -> float | None:
         return None
 
 
+_MALFORMED = ErrorData(
+    code=INTERNAL_ERROR, message="the answer is malformed: neither a result nor an error of JSON-RPC"
+)
+"""The error of requests whose answer is none: nothing else will come, so nobody has to wait for their timeout."""
+
+_ENDS = 256
+"""Number of bytes at both ends of a line in which the id of an answer is searched."""
+
+
+@cache
+def _answer_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return what an answer begins with, with its id or without, and what it ends with if the id is last."""
+    return (
+        re.compile(
+            rb"""\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(\d{1,15}+|"[^"\\]{1,100}+")\s*+,\s*+
+            (?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"(?:result|error)[\"]""",
+            re.VERBOSE,
+        ),
+        re.compile(rb"""\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"(?:result|error)[\"]"""),
+        re.compile(
+            rb""",\s*+"id"\s*+:\s*+(\d{1,15}+|"[^"\\]{1,100}+")\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z"""
+        ),
+    )
+
+
+def _answered_by(line: bytearray) -> RequestId | None:
+    """Return the id of the request that a line answers which no decoder takes: too deep, a number too long, cut off.
+
+    It is found where servers write it, in the outermost object: before the result or error, or at the very end.
+    """
+    with_id, without_id, end = _answer_patterns()
+    found = with_id.match(line[:_ENDS])
+    if found is None and without_id.match(line[:_ENDS]):
+        found = end.search(line[-_ENDS:])
+    return None if found is None else as_request_id(json.loads(found[1]))
+
+
 _GARBAGE_KEPT = 2000
 """Maximum number of bytes of an invalid line that ``on_garbage`` receives."""
 
@@ -482,6 +521,8 @@ class LineDispatcher(Channel):
             self._garbage = 0
         elif line.strip():
             self._note_garbage(line)
+            if message is None and (request_id := _answered_by(line)) is not None:
+                self._outgoing.resolve(request_id, _MALFORMED)
 
     def _note_garbage(self, line: bytearray) -> None:
         self._garbage += 1
@@ -517,12 +558,16 @@ class LineDispatcher(Channel):
     def _is_answer(self, members: JsonObject) -> bool:
         """Deliver an answer to the request that waits for it, if any; return whether the message is an answer."""
         request_id, outcome = as_request_id(members.get("id")), members.get("result")
-        if "error" in members:
+        # Some servers send both members, one of them null, as JSON-RPC 1.0 did.
+        if members.get("error") is not None:
             try:
                 outcome = ErrorData.model_validate(members["error"], by_name=False)
             except ValueError:
-                return False
-        elif not isinstance(outcome, dict) or request_id is None:
+                outcome = None
+        elif request_id is None:
+            return False
+        if not isinstance(outcome, (dict, ErrorData)):
+            self._outgoing.resolve(request_id, _MALFORMED)
             return False
         if not self._outgoing.resolve(request_id, cast("Outcome", outcome)):
             self._slow_down(self._unasked)

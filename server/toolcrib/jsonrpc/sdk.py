@@ -18,6 +18,7 @@ from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.server import InitializationOptions, NotificationOptions, Server, ServerRequestContext, runner
 from mcp.server.connection import Connection, NotifyOnlyOutbound
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.mcpserver import MCPServer
 from mcp.server.runner import (
     ServerRunner,
     aclose_shielded,
@@ -102,6 +103,7 @@ __all__ = [
     "ResourcesListChanged",
     "ServerEvent",
     "ServerMiddleware",
+    "ServerObject",
     "SessionMessage",
     "StreamDispatcher",
     "SubscriptionLost",
@@ -396,6 +398,17 @@ def low_level_server(server: object) -> Server[Any] | None:
     """Return the SDK's server that an object is or has, as those of FastMCP and the SDK's own ``MCPServer`` do."""
     known = (server, getattr(server, "_lowlevel_server", None), getattr(server, "_mcp_server", None))
     return next((cast("Server[Any]", each) for each in known if isinstance(each, Server)), None)
+
+
+class ServerObject(MCPServer[Any]):
+    """A server in the form in which programs hand servers to clients and frameworks in memory: some take no other."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        # Without the SDK's own set-up: it would configure the logging of the whole process.
+        self._lowlevel_server = server
+
+    def __repr__(self) -> str:
+        return f"ServerObject({self.name!r})"
 
 
 @asynccontextmanager

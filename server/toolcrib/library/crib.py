@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import anyio
 import anyio.to_thread
+import mcp
 
 from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.errors import BadRequest, ToolcribError, innermost
@@ -20,14 +21,14 @@ from toolcrib.catalog.tool_search import FoundTool, SearchRequest
 from toolcrib.config.loading import Given, load
 from toolcrib.config.settings import MemoryTarget, Settings
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.jsonrpc.sdk import low_level_server, open_object
+from toolcrib.jsonrpc.sdk import ServerObject, low_level_server, open_object
 from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
 from toolcrib.library.hits import Reasons, stems_of
 from toolcrib.library.results import CallResult, SearchResult, ToolInfo, search_result
 from toolcrib.policy.requests import Progress, Request
 from toolcrib.policy.sessions import RunActivations, Session, local_caller
-from toolcrib.server.serving import Serving, open_server
+from toolcrib.server.serving import PROGRAM, Serving, open_server
 
 Config = str | os.PathLike[str] | Mapping[str, Any]
 """A config file, or what would stand in one."""
@@ -37,8 +38,6 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 LOCAL = "local"
 """The name of the server that has the functions of ``tools``."""
-
-_TRANSPORT = "program"
 
 
 def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
@@ -123,7 +122,7 @@ class Opening:
             try:
                 settings = await anyio.to_thread.run_sync(self._settings)
                 runtime = Runtime(mirror=self._mirror if self._on_event else None)
-                serving = await stack.enter_async_context(open_server(settings, _TRANSPORT, runtime))
+                serving = await stack.enter_async_context(open_server(settings, PROGRAM, runtime))
                 with anyio.move_on_after(settings.toolcrib.limits.first_index_wait_s):
                     await serving.gateway.fleet.first_listing(self._given.objects)
             except BaseExceptionGroup as group:
@@ -131,7 +130,7 @@ class Opening:
                     raise failure from None
                 raise
             self._stack = stack.pop_all()
-        return Crib(serving, local_caller(settings))
+        return Crib(serving)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -159,9 +158,11 @@ class Crib:
     All of its methods may be called at the same time, in any task of the block.
     """
 
-    def __init__(self, serving: Serving, caller: Caller) -> None:
-        self._serving = serving
-        self._session = Session("program", caller, RunActivations(), growing=False)
+    def __init__(self, serving: Serving, caller: Caller | None = None) -> None:
+        """Use what is served for a caller; None: the person at this machine."""
+        self._serving, self._caller = serving, caller
+        whom = caller or local_caller(serving.gateway.settings)
+        self._session = Session(f"{whom.principal}-program", whom, RunActivations(), growing=False)
 
     def __repr__(self) -> str:
         """Return which servers it has, and for whom."""
@@ -270,6 +271,49 @@ class Crib:
 
         """
         return await answer(self, block)
+
+    # -- for others ------------------------------------------------------------------------------
+
+    def as_(
+        self,
+        principal: str,
+        *,
+        tenant_id: str | None = None,
+        project_id: str | None = None,
+        profile: str | None = None,
+    ) -> "Crib":
+        """Return the same crib for another caller: what ``policy.visibility`` shows them, with their decisions alone.
+
+        Two callers share no process of a server that may keep anything of them (``isolation``).
+        """
+        return Crib(self._serving, Caller(principal, tenant_id, project_id, profile))
+
+    @property
+    def server(self) -> ServerObject:
+        """What ``toolcrib serve`` serves, as an ``MCPServer`` of the SDK: for its client, FastMCP and frameworks.
+
+        It is good for the block, and serves every number of clients.
+        """
+        return ServerObject(self._serving.server if self._caller is None else self._serving.server_for(self._caller))
+
+    def client(self, **options: Any) -> mcp.Client:
+        """Return the SDK's client of :attr:`server`, in memory; ``options`` are its own. Use it by ``async with``."""
+        return mcp.Client(self.server, **options)
+
+    def asgi(self) -> Callable[..., Awaitable[None]]:
+        """Return an ASGI application that serves this crib over streamable HTTP, to be mounted in Starlette or FastAPI.
+
+        It answers at any path under which it is mounted, checks ``http.tokens`` of the config, and accepts the hosts of
+        this machine and of ``http.allowed_hosts``. Its sessions end with the block, which therefore has to be around
+        the application's: open the crib in its lifespan.
+
+        Raises:
+            StartRefused: the config would not be safe over HTTP without tokens.
+
+        """
+        from toolcrib.server.http import MountedApp  # noqa: PLC0415 - most programs serve nothing over HTTP
+
+        return MountedApp(self._serving, self._caller)
 
 
 def _parts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, frozenset[str]]]:

@@ -13,8 +13,6 @@ from toolcrib.config.schema import HostSection, Listing
 from toolcrib.config.settings import Settings
 
 _PACKAGE, _FILE = "toolcrib.policy", "client_profiles.json"
-_RESULT_TOKENS = 20_000
-"""What the model of a known host is given of one result: more takes a tenth of its context."""
 _CLIENTS_MAX = 1000
 """Maximum number of clients whose serving mode is cached."""
 
@@ -36,7 +34,8 @@ class HostBehaviour:
 
     ``clients`` is a glob of the names that its clients give themselves. ``shows`` is what its model gets of a result
     that has text and structured content, ``shows_text_alone`` whether it gets the text where there is nothing else.
-    ``grown_list`` says how the host treats a newly listed tool.
+    ``grown_list`` says how the host treats a newly listed tool. ``result_tokens`` is how much of one result its model
+    is shown: of more, the host itself shows a beginning, or the name of a file. At most 20,000, a tenth of a context.
     """
 
     clients: str
@@ -45,6 +44,7 @@ class HostBehaviour:
     shows: Literal["text", "structured", "both"]
     shows_text_alone: bool
     grown_list: Literal["head", "later", "never"]
+    result_tokens: int
 
     @property
     def listing(self) -> Listing:
@@ -142,7 +142,7 @@ class ClientProfiles:
         listing, listing_reason = self._listing(said.listing, by_name, host)
         structured, structured_reason = self._structured(said.structured, by_name, host)
         follows = host is None or host.grown_list != "never"
-        tokens = said.max_tokens or (_RESULT_TOKENS if host and self._searches else None)
+        tokens = said.max_tokens or (host.result_tokens if host and self._searches else None)
         shows_structured = host is None or host.shows != "text"
         return ClientProfile(listing, listing_reason, structured, structured_reason, follows, tokens, shows_structured)
 

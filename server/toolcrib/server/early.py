@@ -237,7 +237,8 @@ def _stamp(path: str) -> list[int] | None:
         status = os.stat(path)  # noqa: PTH116 - a thousand of them
     except OSError:
         return None
-    return [status.st_mtime_ns, status.st_size, status.st_ino]
+    # The time of the change of the inode too: nobody can set it, unlike that of the content.
+    return [status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns]
 
 
 def _digest_of_rows(path: str, query: str) -> str:

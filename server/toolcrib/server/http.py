@@ -11,7 +11,9 @@ from typing import Any
 import anyio
 import mcp_types as types
 import uvicorn
+from anyio.abc import TaskStatus
 from mcp import MCPError
+from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
@@ -22,9 +24,11 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.json_decoding import replace_lone_surrogates, without_lone_surrogates
+from toolcrib.base.model import Caller
 from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
 from toolcrib.jsonrpc.rate_limit import RateBounds
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
@@ -39,11 +43,9 @@ from toolcrib.server.http_limits import (
     health_routes,
 )
 from toolcrib.server.resumption import RETRY_MS, Replay
-from toolcrib.server.serving import Serving
+from toolcrib.server.serving import Serving, access_of
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_CLIENT = "toolcrib"
-_ISSUER = "toolcrib:tokens"
 _GRACE_S = 2
 _UNUSED_S = 30
 """How long an idle connection is kept, in seconds: longer than clients keep it (4 s by Node, 5 s by the SDK's), so that
@@ -85,8 +87,76 @@ def http_app(serving: Serving, http: HttpSection, limits: LimitsSection, tokens:
 
     All sessions and streams end with its lifespan.
     """
-    manager = HttpSessions(
-        serving.server_behind(_carried),
+    manager = _sessions(serving.server_behind(_carried), http, limits)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        async with manager.run():
+            yield
+            serving.handler.changes.end_subscriptions()
+
+    app = Starlette(
+        routes=[Route(http.path, _protected(manager, http)), *health_routes(serving.is_ready)],
+        middleware=_authentication(tokens) if http.tokens else None,
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False  # a redirect repeats the request's Host, unchecked
+    return app
+
+
+class MountedApp:
+    """An ASGI application to be mounted in another one, at any path; Host, Origin and tokens are checked as in ours.
+
+    Applications run the lifespan of none that is mounted in them: the first request starts its sessions, and they end
+    with the gateway.
+    """
+
+    def __init__(self, serving: Serving, caller: Caller | None = None) -> None:
+        """Serve it to whoever has a token, else to the person at this machine; with a ``caller`` on their account."""
+        section = serving.gateway.settings.toolcrib
+        # Where it is reachable from is decided by the application around it.
+        refuse_unsafe(
+            section.http.model_copy(update={"host": "localhost"}),
+            activation_scope=section.tool_search.activation_scope,
+        )
+        http = section.http if caller is None else section.http.model_copy(update={"tokens": ()})
+        tokens = TokenTable(http.tokens)
+        if http.tokens:
+            serving.on_change = lambda settings: tokens.change(settings.toolcrib.http.tokens)
+        server = serving.server_behind(_carried) if caller is None else serving.server_for(caller, _carried)
+        self._serving, self._manager = serving, _sessions(server, http, section.limits)
+        self._begun: anyio.Event | None = None
+        self._app = Starlette(
+            routes=[Route("/{path:path}", _protected(self._manager, http))],
+            middleware=_authentication(tokens) if http.tokens else None,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            await self._begin()
+        await self._app(scope, receive, send)
+
+    async def _begin(self) -> None:
+        if self._begun is None:
+            self._begun = anyio.Event()
+            await self._serving.gateway.tasks.start(self._run)
+            self._begun.set()
+        # Another request may have come first.
+        await self._begun.wait()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        async with self._manager.run():
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._serving.handler.changes.end_subscriptions()
+
+
+def _sessions(server: Server[Any], http: HttpSection, limits: LimitsSection) -> HttpSessions:
+    return HttpSessions(
+        server,
         Replay(limits.replay_max_bytes).session,
         RateBounds(limits.notifications_per_s, limits.flood_s),
         retry_interval=RETRY_MS,
@@ -96,26 +166,18 @@ def http_app(serving: Serving, http: HttpSection, limits: LimitsSection, tokens:
         max_request_body_size=limits.request_max_bytes,
     )
 
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        async with manager.run():
-            yield
-            serving.handler.changes.end_subscriptions()
 
+def _protected(manager: HttpSessions, http: HttpSection) -> ASGIApp:
     noticed = PresenceTracker(HeaderCheck(StreamableHTTPASGIApp(manager)), http.absence_s)
     capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)
-    protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
-    middleware = [
+    return RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
+
+
+def _authentication(tokens: "TokenTable") -> list[Middleware]:
+    return [
         Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens)),
         Middleware(AuthContextMiddleware),
     ]
-    app = Starlette(
-        routes=[Route(http.path, protected), *health_routes(serving.is_ready)],
-        middleware=middleware if http.tokens else None,
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False  # a redirect repeats the request's Host, unchecked
-    return app
 
 
 async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -185,14 +247,7 @@ class TokenTable:
                 found = section
         if found is None:
             return None
-        facts = {"tenant_id": found.tenant_id, "project_id": found.project_id, "profile": found.profile}
-        return AccessToken(
-            token=token,
-            client_id=_CLIENT,
-            scopes=[],
-            subject=found.subject,
-            claims={"iss": _ISSUER, **{key: value for key, value in facts.items() if value is not None}},
-        )
+        return access_of(Caller(found.subject, found.tenant_id, found.project_id, found.profile), token)
 
 
 class _HttpServer(uvicorn.Server):

@@ -8,12 +8,16 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server import Server
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 
+from toolcrib.base.model import Caller
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.composition import Gateway, Generation, open_gateway
 from toolcrib.gateway.instances import Snapshot
 from toolcrib.gateway.runtime import Runtime
-from toolcrib.jsonrpc.sdk import ServerMiddleware
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ServerMiddleware
 from toolcrib.policy.client_profiles import ClientProfiles
 from toolcrib.server.early import EarlyExchange
 from toolcrib.server.handshake_cache import open_handshake_cache
@@ -21,6 +25,10 @@ from toolcrib.server.protocol import CurrentServer, RequestHandler
 from toolcrib.server.sessions import Sessions, open_resumable
 from toolcrib.server.subscriptions import ResourceUpdates
 
+PROGRAM = "program"
+"""The transport of a gateway that a program opens for itself."""
+
+_CLIENT, _ISSUER = "toolcrib", "toolcrib:tokens"
 _DRAIN_POLL_S = 0.05
 
 
@@ -50,6 +58,19 @@ class Serving:
     def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
         """Return the server for the SDK to run, with the transport's middleware in front."""
         return CurrentServer(self, front)
+
+    def server_for(self, caller: Caller, *front: ServerMiddleware[Any]) -> Server[Any]:
+        """Return the server for the SDK to run whose requests are all made on account of one caller; as above."""
+        user = AuthenticatedUser(access_of(caller))
+
+        async def on_account(ctx: Context, call_next: CallNext) -> HandlerResult:
+            before = auth_context_var.set(user)
+            try:
+                return await call_next(ctx)
+            finally:
+                auth_context_var.reset(before)
+
+        return self.server_behind(*front, on_account)
 
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
@@ -121,18 +142,34 @@ class Serving:
                         await anyio.sleep(_DRAIN_POLL_S)
 
 
+def access_of(caller: Caller, token: str = "") -> AccessToken:
+    """Return the caller in the form in which the SDK hands on whoever has authenticated."""
+    facts = {"tenant_id": caller.tenant_id, "project_id": caller.project_id, "profile": caller.profile}
+    claims = {"iss": _ISSUER, **{key: value for key, value in facts.items() if value is not None}}
+    return AccessToken(token=token, client_id=_CLIENT, scopes=[], subject=caller.principal, claims=claims)
+
+
 @asynccontextmanager
 async def open_server(
     settings: Settings, transport: str, runtime: Runtime, list_only: Collection[str] | None = None
 ) -> AsyncGenerator[Serving]:
     """Serve a config over ``stdio`` or ``http``, until a reload replaces it. ``list_only``: see :func:`open_gateway`.
 
+    A ``program`` makes requests itself, on account of whomever it names, and its clients are like those of ``http``.
+
     Raises:
         StoreError: a database file can neither be read nor replaced.
 
     """
     profiles = await anyio.to_thread.run_sync(ClientProfiles, settings, transport)
-    async with open_gateway(settings, runtime, one_client=profiles.has_one_client, list_only=list_only) as gateway:
+    opening = open_gateway(
+        settings,
+        runtime,
+        one_client=profiles.has_one_client,
+        names_callers=transport == PROGRAM,
+        list_only=list_only,
+    )
+    async with opening as gateway:
         serving = Serving(gateway, transport, profiles)
         await serving.begin(profiles)
         yield serving

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import Problem, StoreError, UnknownSkill
@@ -31,6 +32,7 @@ from toolcrib.skills.sources.scanning import (
 )
 from toolcrib.skills.sources.servers import copies_of, copy, remove_others
 from toolcrib.skills.visible import VisibleSkills
+from toolcrib.storage.store import DamagedRows
 
 _VISIBLE_MAX = 64
 
@@ -41,6 +43,8 @@ _REFRESH_S = 1.0
 """How long the result of checking the files is reused, in seconds: half the maximum lag of a listing."""
 _REFRESH_PAUSE = 9
 """Minimum pause after a check, relative to its duration, so that checking never takes more than a tenth of the time."""
+
+_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -141,6 +145,16 @@ class SkillCatalog:
                 _log.exception("the skills of %s could not be scanned", root.source, exc_info=error)
         self._index.forget_roots(used=self._by_key, now=self._now())
         return loads
+
+    def repaired(self, work: Callable[[], _Answer], stop: threading.Event) -> _Answer:
+        """Return the result of ``work``; if it finds damaged rows, that of a second run, with an index made anew."""
+        try:
+            return work()
+        except DamagedRows:  # the index has set its file aside
+            self.refresh(stop)
+            with self._lock:
+                self._forget_visible()
+            return work()
 
     def refresh_if_due(self, stop: threading.Event) -> None:
         """Detect what was added, changed or removed since the last check, roots included, unless that was recent.

@@ -3,12 +3,14 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from toolcrib.base.cache import Remembered
+from toolcrib.base.errors import StoreError
 from toolcrib.base.model import (
     FileMark,
     Skill,
@@ -26,7 +28,7 @@ from toolcrib.search.english import stem
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema, statements
 from toolcrib.storage.rows import Codec, RowMapper, objects
-from toolcrib.storage.store import Store, damaged_rows, storable, to_json, upsert
+from toolcrib.storage.store import DamagedRows, Store, damaged_rows, storable, to_json, upsert
 from toolcrib.storage.vectors import Texts, create_vectors
 
 ROW_FORMAT = 8
@@ -483,7 +485,7 @@ class SkillIndex:
     def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
         """Return the problems of files, each with its root's key: roots in the order given, then by path."""
         query = "SELECT problems FROM skill_files WHERE root = ? AND problems <> '[]' ORDER BY path"
-        with self.store.read() as connection, damaged_rows("skills"):
+        with self._reading() as connection:
             return [
                 (root, problem)
                 for root in roots
@@ -539,7 +541,7 @@ class SkillIndex:
         )
         sources = {storable(root): source for root, source in roots.items()}
         given = {"roots": to_json(list(sources)), "tenant": tenant_id, "project": project_id}
-        with self.store.read() as connection, damaged_rows("skills"):
+        with self._reading() as connection:
             skills = [_skill_of(row, sources) for row in connection.execute(query, given)]
         order = {root: place for place, root in enumerate(sources)}
         return sorted(
@@ -580,5 +582,41 @@ class SkillIndex:
             f"SELECT rowid, {', '.join(columns)} FROM skills "  # noqa: S608 - own column names
             "WHERE rowid IN (SELECT value FROM json_each(?))"
         )
-        with self.store.read() as connection, damaged_rows("skills"):
+        with self._reading() as connection:
             return {row[0]: make(*row[1:]) for row in connection.execute(query, (to_json(list(rows)),))}
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        """Open a read transaction. If rows turn out to be damaged, the file is set aside for a new, empty one.
+
+        Sound rows of learned skills are taken along, because no file has them.
+
+        Raises:
+            DamagedRows: the file was set aside; its rows have to be made again from the files of skills.
+
+        """
+        generation = self.store.generation
+        try:
+            with self.store.read() as connection, damaged_rows("skills"):
+                yield connection
+        except DamagedRows as error:
+            learned = self._sound_learned()
+            self.store.set_aside(generation, error.detail)
+            self.store.change(lambda connection: upsert(connection, "skills", "id", learned))
+            raise
+
+    def _sound_learned(self) -> list[dict[str, Any]]:
+        """Return the rows of learned skills that can be read, by column."""
+        sound: list[dict[str, Any]] = []
+        with suppress(StoreError), self.store.read() as connection:
+            found = connection.execute("SELECT * FROM skills WHERE origin = 'learned'")
+            names = [column[0] for column in found.description]
+            for row in found:
+                values = dict(zip(names, row, strict=True))
+                with suppress(ValueError, TypeError, KeyError):
+                    for mapper in (_SKILL, _TEXT):
+                        mapper.decode([values[column] for column in mapper.columns])
+                    stems_of(values["stems"], values["body_stems"])
+                    mentions_from(values["mentions"])
+                    sound.append({name: value for name, value in values.items() if name != "rowid"})
+        return sound

@@ -187,7 +187,7 @@ class SkillUseCases:
                         )
                     )
             await anyio.to_thread.run_sync(self._catalog.remove_old_copies)
-            lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
+            lacking = await anyio.to_thread.run_sync(self._catalog.repaired, self._catalog.lacking, self._stopped)
             for problem in (*self._catalog.problems, *lacking):
                 _log.warning("%s", problem)
         except ToolcribError as error:
@@ -233,7 +233,7 @@ class SkillUseCases:
                     self._catalog.refresh_if_due(self._stopped)
                 except ToolcribError as error:
                     _log.warning("skills could not be looked at: %s %s", error, error.detail)
-            return work(), self._catalog.changed_scopes()
+            return self._catalog.repaired(work, self._stopped), self._catalog.changed_scopes()
 
         answer, changed = await anyio.to_thread.run_sync(run)
         # Subscribers announce changes to clients, which only the event loop's thread may do.
@@ -249,7 +249,8 @@ class SkillUseCases:
         with anyio.move_on_after(within_s):
             with anyio.move_on_after(within_s / 2):
                 await self._is_loaded.wait()
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+            repaired = partial(self._catalog.repaired, work, self._stopped)
+            return await anyio.to_thread.run_sync(repaired, abandon_on_cancel=True)
         return None
 
     async def run_confirmed(

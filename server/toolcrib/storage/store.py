@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from threading import Lock, RLock
@@ -101,7 +101,11 @@ def damaged_rows(of: str = "tools") -> Generator[None]:
         yield
     except (ValueError, TypeError, KeyError) as error:
         public = f"The index of {of} is damaged; `toolcrib index clear` rebuilds it."
-        raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error
+        raise DamagedRows(public, detail=f"{type(error).__name__}: {error}") from error
+
+
+class DamagedRows(StoreError):
+    """Rows have values that we never write: SQLite checks the structure of a file, not its contents."""
 
 
 _VALUES_MAX = 4096
@@ -335,6 +339,16 @@ class Store:
             self._distrust_file()
         return problems
 
+    def set_aside(self, generation: int, why: str) -> None:
+        """Move the file of this ``generation`` aside, because of damaged rows, and go on with a new one.
+
+        Does nothing if another thread has done so already.
+        """
+        with _store_errors(self._preferred.name), self._lock:
+            if generation == self.generation and not self._closed:
+                self._close_connections()
+                self._replace(self._another(why))
+
     def close(self) -> None:
         """Close all connections; idempotent."""
         with self._lock:
@@ -373,13 +387,7 @@ class Store:
         path, now = self.path, self._clock()
         if is_damage(error):
             self._close_connections()
-            reason = f"{path.name} was damaged once more"
-            opened = (
-                open_memory(self._schema, now, reason)
-                if self._was_damaged
-                else open_another(path, self._identity, self._schema, now, fts=self.fts)
-            )
-            self._was_damaged = True
+            opened = self._another("")
         elif is_unwritable(error):
             self._close_connections()
             opened = open_memory(self._schema, now, f"{path.name} cannot be written: {error}", path)
@@ -387,6 +395,15 @@ class Store:
             return False
         self._replace(opened)
         return True
+
+    def _another(self, why: str) -> Opened:
+        """Open what takes the place of a damaged file: a new one, the second time memory. The lock must be held."""
+        path, now, was_damaged = self.path, self._clock(), self._was_damaged
+        self._was_damaged = True
+        if path is None or was_damaged:
+            return open_memory(self._schema, now, f"{self._preferred.name} was damaged once more")
+        opened = open_another(path, self._identity, self._schema, now, fts=self.fts)
+        return replace(opened, reason=f"{opened.reason} ({why})") if why and opened.reason else opened
 
     def _return_to_file(self) -> None:
         """Return to the file, if it is writable again, and apply all changes it is owed. The lock must be held."""

@@ -11,6 +11,14 @@ def forecast(city: str, days: int = 1) -> str:
     return f"Rain in {city}, for {days} days."
 
 
+def engine() -> SearchResult:
+    search = toolcrib.ToolSearch([forecast, {"name": "add", "inputSchema": {"type": "object"}}])
+    search.add([forecast], server="weather")
+    search.remove(["add"])
+    print(len(search), search.names)
+    return search.search("weather in a city", limit=3)
+
+
 async def best(crib: Crib, query: str) -> ToolHit | None:
     found: SearchResult = await crib.search(query, limit=3, search_type="fts")
     if found.confidence == "none":
@@ -42,9 +50,12 @@ async def names(crib: Crib) -> Sequence[str]:
 
 
 async def main() -> None:
+    print(engine())
     config = {"mcpServers": {}, "toolcrib": {"policy": {"deny": ["local.secret_*"]}}}
     try:
         async with toolcrib.open(config, tools=[forecast], cache=None) as crib:
+            async with crib.client() as client, crib.as_("ann", tenant_id="acme").client(mode="legacy") as hers:
+                print(await client.list_tools(), await hers.list_tools(), crib.server.name, crib.asgi())
             hit = await best(crib, "weather in a city")
             print(await names(crib), hit and await call(crib, hit.name))
             answered = await crib.answer(

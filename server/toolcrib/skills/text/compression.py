@@ -6,6 +6,7 @@ where something is missing.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from toolcrib.base.markdown import ITEMS, Block, Kind, Outline, fences
@@ -79,6 +80,16 @@ class Selection:
         if self.size(line) < self.left:
             self._note = line
             self.left -= self.size(line)
+
+    @property
+    def last(self) -> int:
+        """The last piece that is shown; -1 if none is."""
+        return next((index for index in range(len(self._shown) - 1, -1, -1) if self._shown[index] is not None), -1)
+
+    @property
+    def has_note(self) -> bool:
+        """Whether a line is appended."""
+        return bool(self._note)
 
     def whole(self, index: int) -> str:
         """Return the whole text of a piece."""
@@ -272,6 +283,9 @@ class _Choice:
     def make(self, room: int) -> None:
         """Select pieces until the room, in characters, is used up."""
         selection, signals = self._selection, self._signals
+        # Nothing of a text that is tiny is given up for saying how it ends.
+        kept_free = min(selection.size("\n") + selection.size(_MORE.format(_MORE_MOST)), selection.left // 10)
+        selection.left -= kept_free
         width = min(300, room // 5)
         about = [(index, around(selection.whole(index), 0, width)) for index in self._about]
         selection.take(about[:1], 1)
@@ -296,6 +310,8 @@ class _Choice:
         if signals.routes or not self._layout.is_dense:
             # Headings without any shown content come last: they still indicate what was omitted.
             selection.fill(index for index, piece in enumerate(self._layout.pieces) if piece.kind is Kind.HEADING)
+        selection.left += kept_free
+        self._finish_list()
 
     def _depths_of_words(self) -> dict[int, int]:
         """Return the depth of each piece in its section: later pieces can wait, and later sentences too."""
@@ -342,6 +358,23 @@ class _Choice:
                 return
         self._selection.note(f"[… not all of the {len(shown)} steps: for the others there is no room]")
         self._selection.take(shown, 1)
+
+    def _finish_list(self) -> None:
+        """Have the text not end within a list: show what is missing of it by title, or else say how much that is."""
+        layout, selection = self._layout, self._selection
+        blocks, firsts = layout.blocks, layout.first_of
+        last = selection.last
+        if last < 0 or selection.has_note or layout.pieces[last].kind not in ITEMS:
+            return
+        block = layout.pieces[last].block
+        missing = [*takewhile(lambda number: blocks[number].kind is blocks[block].kind, range(block + 1, len(blocks)))]
+        if not missing:
+            return
+        for width, _share in _TITLES:
+            titles = [(firsts[each], _title(blocks[each], selection.whole(firsts[each]), width)) for each in missing]
+            if selection.fits_all(titles, 1):
+                return
+        selection.note(_MORE.format(len(missing)))
 
     def _gates(self, *, strong: bool, width: int) -> Iterator[tuple[int, str]]:
         """Yield pieces that forbid or gate, the first of each section before the second of any."""
@@ -411,6 +444,9 @@ class _Choice:
         code = [index for index, piece in enumerate(layout.pieces) if piece.kind is Kind.FENCE]
         return sorted([*self._words, *code], key=rank)
 
+
+_MORE, _MORE_MOST = "[… {} more]", 99
+"""What a text ends with that ends within a list, and the number for which there is always room."""
 
 _NO_LEADS = ((Topic.EXAMPLES,), (Topic.EXAMPLES, Topic.BACKGROUND))
 """Topics of sections whose leads can wait; in dense mode, those that repeat the purpose of the skill can too."""
