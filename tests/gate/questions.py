@@ -24,6 +24,9 @@ from worlds import MODERN, Call, JsonObject, MemoryServer, text, until
 ERAS = {"old": ("legacy",), "new": ("modern",), "both": ("legacy", "modern")}
 OPTIONS = [{}, {"isolation": "session"}, {"isolation": "shared"}, {"isolation": "principal"}]
 TOKENS = [{"token": f"token-{who}", "subject": who} for who in ("ann", "bob")]
+REMOTE = {"type": "http", "url": "http://example.invalid/mcp"}
+"""A server that is not said to be a process: it asks as one over HTTP by a stream that belongs to no request."""
+
 FORM: JsonObject = {"requestedSchema": {"type": "object", "properties": {"which": {"type": "string"}}}}
 META = "io.modelcontextprotocol/"
 MODES, CALLERS = st.sampled_from(["legacy", MODERN]), st.sampled_from(["ann", "bob"])
@@ -128,19 +131,27 @@ class QuestionMachine(WorldMachine):
     @initialize(
         target=guests,
         has_tokens=st.booleans(),
+        is_remote=st.booleans(),
         answer_s=st.sampled_from(ANSWER_S),
         options=st.sampled_from(OPTIONS),
         modes=st.lists(MODES, min_size=2, max_size=3),
         callers=st.lists(CALLERS, min_size=3, max_size=3),
     )
     def start(
-        self, has_tokens: bool, answer_s: float, options: JsonObject, modes: list[str], callers: list[str]
+        self,
+        has_tokens: bool,
+        is_remote: bool,
+        answer_s: float,
+        options: JsonObject,
+        modes: list[str],
+        callers: list[str],
     ) -> Any:
         self.asking, self.count, self.options, self.answer_s = Asking(), 0, options, answer_s
         self.people: list[Person] = []
         self.tokens = TOKENS if has_tokens else []
+        entry: JsonObject = {"entry": REMOTE} if is_remote else {}
         self.servers = {
-            key: MemoryServer([tool("feed")], eras=eras, answers={"feed": self.asking.feed})
+            key: MemoryServer([tool("feed")], eras=eras, answers={"feed": self.asking.feed}, **entry)
             for key, eras in ERAS.items()
         }
         self.open(self.servers, self.config(), transport="http")

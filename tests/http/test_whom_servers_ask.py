@@ -40,6 +40,10 @@ def answering(name: str, heard: list[str]) -> JsonObject:
     return {"elicitation_callback": elicit}
 
 
+async def no_roots(_context: Any) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[])
+
+
 def said(result: types.CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, types.TextContent)
@@ -138,15 +142,12 @@ async def test_a_server_that_asks_while_it_is_started_for_a_request_asks_whose_r
 
 
 async def test_roots_are_told_to_a_server_only_where_one_client_alone_uses_it(tmp_path):
-    async def roots(_context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[])
-
     for isolation, told in (("shared", False), ("session", True)):
         folder, zoo = tmp_path / isolation, asking()
         folder.mkdir()
         async with (
             online(folder, {"zoo": zoo}, {"servers": {"zoo": {"isolation": isolation}}}) as it,
-            it.client("legacy", list_roots_callback=roots, **answering("ann", [])) as client,
+            it.client("legacy", list_roots_callback=no_roots, **answering("ann", [])) as client,
         ):
             await client.call_tool("zoo__feed", {"who": "ann"})
             assert ("roots" in zoo.declared()[-1]) == told
@@ -240,8 +241,8 @@ async def test_where_it_asks_by_a_stream_of_its_own_each_session_gets_a_connecti
 
     async with http_zoo(asks_apart=True) as url, reached(tmp_path, {"type": "http", "url": url}, APART) as it:
         async with (
-            it.client("legacy", "token-ann", elicitation_callback=never) as ann,
-            it.client("legacy", "token-bob", **answering("bob", heard)) as bob,
+            it.client("legacy", "token-ann", list_roots_callback=no_roots, elicitation_callback=never) as ann,
+            it.client("legacy", "token-bob", list_roots_callback=no_roots, **answering("bob", heard)) as bob,
             it.client("legacy", "token-bob", **answering("cid", heard)) as cid,
         ):
             async with anyio.create_task_group() as tasks:
@@ -254,6 +255,8 @@ async def test_where_it_asks_by_a_stream_of_its_own_each_session_gets_a_connecti
             async with anyio.create_task_group() as tasks:
                 for name, client in (("bob", bob), ("cid", cid)):
                     tasks.start_soon(client.call_tool, "zoo__feed", {"who": name})
+            status = json.loads((await bob.read_resource("toolcrib://status")).contents[0].text)  # type: ignore[union-attr]
+            assert status["servers"][0]["withheld"] == []
     assert sorted(heard) == ["bob bob"] * 2 + ["cid cid"] * 2
 
 

@@ -312,7 +312,8 @@ class Fleet:
         server = self._servers[key]
         scope = self._scope(server, session)
         own = server if scope.prefers == "modern" else self._scoped[key].get(scope)
-        return self._dependencies.isolation.withheld(server.settings, own and own.era, session)
+        alone = bool(scope.session) and not self._dependencies.isolation.one_client
+        return self._dependencies.isolation.withheld(server.settings, own and own.era, session, alone=alone)
 
     def spoken(self, key: str, session: Session) -> Spoken | None:
         """Return what is spoken on the connection by which a session uses a server; None while there is none."""

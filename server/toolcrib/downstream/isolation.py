@@ -84,9 +84,7 @@ class Isolation:
         handshake: each request says what its client can do. A client of the handshake era can be asked only in that
         era, so one that can be asked has a connection for its capabilities (ADR 28). ``alone``: and for itself alone.
         """
-        whose = self._whose(server, session)
-        if alone:
-            whose = session.caller.tenant_id or "", session.caller.principal, session.label
+        whose = self._whose(server, session, alone=alone)
         has_handshake = bool(session.capabilities) and (not session.is_modern or era == "legacy")
         if has_handshake and (declared := self._declared(server, whose, session.capabilities)):
             return Scope(*whose, compact(declared), "legacy")
@@ -114,10 +112,15 @@ class Isolation:
         whose = "", "" if isolation == "shared" else "one", "one" if isolation == "session" else ""
         return self._declared(server, whose, _EVERYTHING)
 
-    def withheld(self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session) -> list[str]:
-        """Return the capabilities not declared to a server, because it would be unknown which client it asks."""
+    def withheld(
+        self, server: ServerSettings, era: Literal["legacy", "modern"] | None, session: Session, *, alone: bool = False
+    ) -> list[str]:
+        """Return the capabilities not declared to a server, because it would be unknown which client it asks.
+
+        ``era`` and ``alone`` are as for :meth:`scope`.
+        """
         whole = relayable(session.capabilities, questions=True, roots=True)
-        whose = self._whose(server, session)
+        whose = self._whose(server, session, alone=alone)
         declared = whole if era == "modern" else self._declared(server, whose, session.capabilities)
         return sorted(whole.keys() - declared.keys())
 
@@ -125,7 +128,9 @@ class Isolation:
         """Return whether only one client ever uses a connection."""
         return self.one_client or bool(scope.session)
 
-    def _whose(self, server: ServerSettings, session: Session) -> tuple[str, str, str]:
+    def _whose(self, server: ServerSettings, session: Session, *, alone: bool) -> tuple[str, str, str]:
+        if alone:
+            return session.caller.tenant_id or "", session.caller.principal, session.label
         if self.one_client or (isolation := self._of(server)) == "shared":
             return "", "", ""
         caller = session.caller
