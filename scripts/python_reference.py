@@ -6,7 +6,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_origin
 
 import toolcrib
 
@@ -38,7 +38,7 @@ def described(value: Any) -> str:
     if not inspect.isclass(value) and not inspect.isfunction(value):
         raise TypeError(f"{value!r} is neither a class nor a function; say how to describe it")
     node = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
-    return "\n".join(_class(node, value) if isinstance(value, type) else _function(node, "##"))
+    return "\n".join(_class(node, value) if isinstance(value, type) else _function(node, "##", value))
 
 
 def _class(node: ast.stmt, value: type) -> Iterator[str]:
@@ -51,26 +51,27 @@ def _class(node: ast.stmt, value: type) -> Iterator[str]:
             default = f"`{_default(item.value)}`" if item.value else ""
             yield f"| `{ast.unparse(item.target)}` | `{_type(item.annotation, value)}` | {default} |"
         yield ""
+    # Of a dataclass the fields say how it is made; what is made by a function is not made otherwise.
+    is_made_here = not fields and "Made by" not in (inspect.getdoc(value) or "")
     for item in node.body:
-        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and (
-            _is_public(item.name) or (item.name == "__init__" and not fields)
-        ):
-            yield from _function(item, "###", node.name)
+        if isinstance(item, Function) and (_is_public(item.name) or (item.name == "__init__" and is_made_here)):
+            yield from _function(item, "###", value, node.name)
 
 
-def _function(node: ast.stmt, level: str, owner: str = "") -> Iterator[str]:
+def _function(node: ast.stmt, level: str, owner: Any, shown: str = "toolcrib") -> Iterator[str]:
     assert isinstance(node, Function)
     is_property = any(ast.unparse(each) in ("property", "cached_property") for each in node.decorator_list)
-    shown = owner if node.name == "__init__" else f"{owner}.{node.name}".lstrip(".")
     if node.name != "__init__":
+        shown = f"{shown}.{node.name}"
         yield from (f"{level} `{shown}`", "")
-    yield from ("```python", _signature(node, shown, is_property=is_property), "```", "")
+    signature = _signature(node, shown, is_method=inspect.isclass(owner), is_property=is_property)
+    yield from ("```python", re.sub(r"'(\w+)'(?=$| \|)", r"\1", _spelled_out(signature, owner)), "```", "")
     yield from (_text(inspect.cleandoc(ast.get_docstring(node) or "")), "")
 
 
-def _signature(node: Function, shown: str, *, is_property: bool) -> str:
+def _signature(node: Function, shown: str, *, is_method: bool, is_property: bool) -> str:
     arguments = node.args
-    if "." in shown or node.name == "__init__":
+    if is_method and not any(ast.unparse(each) == "staticmethod" for each in node.decorator_list):
         (arguments.posonlyargs or arguments.args).pop(0)
     given = "" if is_property else f"({', '.join(_parameters(arguments))})"
     result = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
@@ -120,7 +121,7 @@ def _text(docstring: str) -> str:
 
 def _list(found: re.Match[str]) -> str:
     entries = re.sub(r"\n {4}", " ", textwrap.dedent(found[2]).strip())
-    return f"{found[1]}:\n\n" + _ENTRY.sub(r"* `\1`: ", entries) + "\n"
+    return f"{found[1]}:\n\n" + _ENTRY.sub(r"* `\1`: ", entries) + "\n\n"
 
 
 def _default(value: ast.expr) -> str:
@@ -128,12 +129,23 @@ def _default(value: ast.expr) -> str:
     return "()" if "default_factory=tuple" in written else "{}" if "default_factory=dict" in written else written
 
 
-def _type(annotation: ast.expr, owner: type) -> str:
-    """Return a type for a cell of a table; what only this repository calls by a name is shown as what it is."""
-    written = ast.unparse(annotation)
-    meant = vars(sys.modules[owner.__module__]).get(written)
-    shown = written if meant is None or inspect.isclass(meant) else re.sub(r"\b[a-z]+\.(?=[A-Z])", "", str(meant))
-    return shown.replace("|", "\\|")
+def _type(annotation: ast.expr, owner: Any) -> str:
+    return _spelled_out(ast.unparse(annotation), owner).replace("|", "\\|")
+
+
+def _spelled_out(written: str, owner: Any) -> str:
+    """Return a type in which what only this repository calls by a name is shown as what it is."""
+    known = vars(sys.modules[owner.__module__])
+
+    def meaning(found: re.Match[str]) -> str:
+        meant = known.get(found[0])
+        if meant is None or inspect.isfunction(meant):
+            return found[0]
+        if inspect.isclass(meant):
+            return meant.__name__
+        return re.sub(r"\b[a-z_]+\.(?=[A-Za-z])", "", str(meant)) if get_origin(meant) else found[0]
+
+    return re.sub(r"(?<![\w.'])[A-Z]\w*(?![\w'])", meaning, written)
 
 
 def _is_public(name: str) -> bool:

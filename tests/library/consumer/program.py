@@ -14,7 +14,7 @@ def forecast(city: str, days: int = 1) -> str:
 def engine() -> SearchResult:
     search = toolcrib.ToolSearch([forecast, {"name": "add", "inputSchema": {"type": "object"}}])
     search.add([forecast], server="weather")
-    search.remove(["add"])
+    search.remove("add")
     print(len(search), search.names)
     return search.search("weather in a city", limit=3)
 
