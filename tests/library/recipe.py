@@ -67,16 +67,36 @@ def langchain(script: Script) -> dict[str, Any]:
     return {"model": Scripted()}
 
 
+def weather__forecast(city: str) -> str:
+    """Tell the weather of the next days in a city."""
+    return RAIN if city == "Oslo" else "Sun."
+
+
+def add_note(text: str) -> str:
+    """Write a note down."""
+    return text
+
+
+FUNCTIONS = [weather__forecast, add_note]
+"""What a program has of its own."""
+
+
 def pydantic_ai(script: Script) -> dict[str, Any]:
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
     from pydantic_ai.models.function import FunctionModel
 
-    def respond(messages, _info):
+    def respond(messages, info):
         parts = [part for message in messages for part in message.parts]
         step = script.step([part.model_response_str() for part in parts if isinstance(part, ToolReturnPart)])
-        return ModelResponse(parts=[TextPart(step) if isinstance(step, str) else ToolCallPart(*step)])
+        offered = {tool.name for tool in info.function_tools}
+        if isinstance(step, str):
+            return ModelResponse(parts=[TextPart(step)])
+        if "search_tools" in offered:
+            step = ("search_tools", {"queries": [step[1]["query"]]}) if step[0] == "tool_search" else direct(step)
+        assert step[0] in offered
+        return ModelResponse(parts=[ToolCallPart(*step)])
 
-    return {"model": FunctionModel(respond)}
+    return {"model": FunctionModel(respond), "functions": FUNCTIONS}
 
 
 def openai_agents(script: Script) -> dict[str, Any]:
@@ -104,15 +124,8 @@ def fastmcp(script: Script) -> dict[str, Any]:
 
     app = Application("app")
 
-    @app.tool(name="weather__forecast")
-    def forecast(city: str) -> str:
-        """Tell the weather of the next days in a city."""
-        return RAIN if city == "Oslo" else "Sun."
-
-    @app.tool
-    def add_note(text: str) -> str:
-        """Write a note down."""
-        return text
+    for function in FUNCTIONS:
+        app.tool(function)
 
     async def ask(app: FastMCP) -> None:
         told: list[str] = []
@@ -219,6 +232,7 @@ FRAMEWORKS: dict[str, Callable[[Script], dict[str, Any]]] = {
     "openai": openai,
     "openai-agents": openai_agents,
     "pydantic-ai": pydantic_ai,
+    "pydantic-ai-search": pydantic_ai,
 }
 """What a recipe finds defined, by framework."""
 

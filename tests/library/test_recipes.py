@@ -8,9 +8,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from fakes.menu import FakeServer, tool
 from serve.served import environment, write_config
@@ -20,6 +23,30 @@ PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"<!-- recipe: ([\w-]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
 OWN_ENVIRONMENT = {"langchain-mcp-adapters"}
 """Frameworks that cannot be in one environment with toolcrib, and start it as a process."""
+
+
+def test_the_environment_of_the_frameworks_has_what_toolcrib_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert pinned("frameworks").keys() >= {
+        canonicalize_name(Requirement(each).name) for each in project["dependencies"]
+    }
+
+
+def test_the_page_names_the_versions_that_are_tried():
+    versions = {**pinned("langchain-mcp-adapters"), **pinned("frameworks")}
+    named = re.findall(
+        r"([\w-]+) (\d+\.\d+)", PAGE.partition("tried as they stand here, with ")[2].partition(". Copy")[0]
+    )
+    assert len(named) == 7
+    for name, version in named:
+        package = {"pydantic-ai": "pydantic-ai-slim"}.get(name, name.lower())
+        assert versions[canonicalize_name(package)].startswith(f"{version}."), name
+
+
+def pinned(environment: str) -> dict[str, str]:
+    listed = (ROOT / ".ci" / f"{environment}.txt").read_text(encoding="utf-8").splitlines()
+    pins = (line.partition("==") for line in listed if "==" in line)
+    return {canonicalize_name(name): version for name, _, version in pins}
 
 
 def lines(recipe: str) -> list[str]:
@@ -78,7 +105,7 @@ def test_an_agent_finds_a_tool_and_calls_it(framework: str, world: FakeServer, t
     seen = json.loads(done.stdout)
     assert "weather__forecast" in seen["told"][0]
     assert seen["printed"] == "The forecast: Rain from noon on.\n"
-    if framework != "fastmcp-search":  # its tools are the application's own
+    if not framework.endswith("-search"):  # there it is over the program's own
         assert [params["arguments"] for params in world.calls()] == [{"city": "Oslo"}]
     starts = tmp_path / "starts"
     assert starts.exists() == (framework in OWN_ENVIRONMENT)
