@@ -72,6 +72,18 @@ async def test_who_cannot_be_asked_is_told_why_it_does_not_run_and_the_server_is
         assert server.calls("order") == []
 
 
+async def test_that_is_said_too_where_the_list_is_from_before_toolcrib_was_started(tmp_path):
+    server = zoo()
+    async with online(tmp_path, {"zoo": server}):
+        pass
+    async with online(tmp_path, {"zoo": server}) as it:
+        async with it.client("legacy", list_roots_callback=roots) as client:
+            result = await client.call_tool("zoo__order", {})
+            assert "offers zoo__order only to clients" in said(result)
+        async with it.client("legacy", elicitation_callback=elicit) as client:
+            assert "the red one" in said(await client.call_tool("zoo__order", {}))
+
+
 async def test_roots_are_one_client_s_so_such_a_tool_is_offered_where_sessions_have_connections_of_their_own(tmp_path):
     for isolation in ("shared", "session"):
         server, folder = zoo(), tmp_path / isolation

@@ -860,14 +860,17 @@ class ToolUseCases:
         if downstream.live.get(tool.name) == tool.fingerprint:
             return tool
         tool = await self._resolve(session, tool.public_name, forgiving=False)
-        if tool.name not in downstream.live and self.fleet.is_conditional(tool.server, tool.name):
-            raise self._not_for_this_client(session, tool, downstream)
-        if downstream.live.get(tool.name) != tool.fingerprint:
+        if downstream.live.get(tool.name) != tool.fingerprint and not self._is_for_others(tool, downstream):
             await self.fleet.list_now(tool.server, downstream)
             tool = await self._resolve(session, tool.public_name, forgiving=False)
-        if downstream.live.get(tool.name) != tool.fingerprint:
-            raise UnknownTool(tool.public_name)
-        return tool
+        if downstream.live.get(tool.name) == tool.fingerprint:
+            return tool
+        if self._is_for_others(tool, downstream):
+            raise self._not_for_this_client(session, tool, downstream)
+        raise UnknownTool(tool.public_name)
+
+    def _is_for_others(self, tool: Tool, downstream: Downstream) -> bool:
+        return tool.name not in downstream.live and self.fleet.is_conditional(tool.server, tool.name)
 
     def _not_for_this_client(self, session: Session, tool: Tool, downstream: Downstream) -> Unavailable:
         """Return why a tool cannot be called that its server offers other clients only (ADR 65)."""
