@@ -63,7 +63,7 @@ def test_what_toolcrib_shows_instead_is_counted_in_full(run: Run, listed: str):
     assert found["all_listed"] == sum(servers.values())
     own = found["toolcrib"]
     assert list(own["own"]) == [
-        *("tool_search", "tool_call", "tool_call_read"),
+        *("tool_search", "tool_call", "tool_call_read", "tool_run"),
         *("skill_search", "skill_get", "skill_list"),
     ]
     assert own["tokens"] == sum(own["own"].values()) + own["instructions"]

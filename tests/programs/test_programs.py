@@ -1,4 +1,4 @@
-"""Programs over tools: what one comes back with, and what its calls are."""
+"""Programs over tools: what one comes back with, and what its calls are (R385)."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from repository import ON, configured, git, ran
 
 from fakes.memory import Call, JsonObject, MemoryServer, text
-from worlds import ERAS, until, world
+from worlds import ERAS, Client, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +132,29 @@ async def test_odd_names_are_imported_with_underscores_and_odd_arguments_given_b
         assert [call["arguments"] for call in w["git"].calls("odd-name")] == [{"max-count": 3}]
 
 
+async def test_a_search_says_how_an_odd_name_is_imported(tmp_path):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        result = await client.call("tool_search", {"query": "do what is odd"})
+        names = {hit["name"]: hit.get("import_name") for hit in result["structuredContent"]["tools"]}
+        assert names["git__odd-name"] == "git__odd_name"
+        assert "in programs git__odd_name" in result["content"][0]["text"]
+        assert set(names.values()) <= {None, "git__odd_name"}
+    async with world(tmp_path, {"git": git()}) as w, w.client() as client:
+        assert "in programs" not in str(await client.call("tool_search", {"query": "do what is odd"}))
+
+
+async def test_after_three_equal_calls_in_a_row_one_line_names_the_tool_for_programs(tmp_path):
+    async def told(client: Client, name: str) -> bool:
+        return "tool_run makes them all at once" in str(await client.tool_call(name, {"repo": "."}))
+
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        assert [await told(client, "git__git_log") for _ in range(5)] == [False, False, True, False, False]
+        assert not await told(client, "git__odd-name")
+        assert [await told(client, "git__git_log") for _ in range(3)] == [False, False, True]
+    async with world(tmp_path, {"git": git()}) as w, w.client() as client:
+        assert not any([await told(client, "git__git_log") for _ in range(4)])
+
+
 async def test_each_call_has_an_event_and_so_has_the_program(tmp_path):
     code = "from tools import git__git_log\nlen(await parallel([git__git_log(repo='.'), git__git_log(repo='..')]))"
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
@@ -169,7 +192,7 @@ async def test_progress_of_its_calls_is_reported_as_its_own_and_only_grows(tmp_p
 
     reports: list[tuple[float, str | None]] = []
 
-    async def on_progress(progress: float, _total: float | None, message: str | None) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         reports.append((progress, message))
 
     code = "from tools import git__read\nfor n in range(2):\n    await git__read(path='a')"

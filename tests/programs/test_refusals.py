@@ -1,4 +1,4 @@
-"""What is refused before anything runs: mistakes, and what a caller may not use."""
+"""What is refused before anything runs: mistakes, and what a caller may not use (R386)."""
 
 import pytest
 from repository import ON, configured, git, ran

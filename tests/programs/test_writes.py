@@ -1,4 +1,4 @@
-"""Tools that may change something: who is asked, and what becomes of a program that may not call them."""
+"""Tools that may change something: who is asked, and what becomes of a program that may not call them (R387)."""
 
 import anyio
 import pytest

@@ -640,7 +640,7 @@ class EventsSection(Section):
 class ProgramsSection(Section):
     """Programs over tools, run by `tool_run`; only with the extra `programs`."""
 
-    enabled: Literal["auto", "off"] = "off"
+    enabled: Literal["auto", "off"] = "auto"
     """`auto`: list `tool_run` where the extra is installed."""
     writes: Literal["ask", "never", "allow"] = "ask"
     """Tools that are not declared read-only: `ask` a person in each run, `never` call them, or `allow` them."""

@@ -652,6 +652,21 @@ class ToolUseCases:
             near = await self.finder.near_names(session, name, self.indexer.current())
             raise UnknownTool(error.name, near) from None
 
+    async def imports_of(self, session: Session, answer: SearchAnswer) -> Mapping[str, str]:
+        """Return the names of found tools in imports of programs, by public name, where those differ."""
+        odd = {hit.tool.public_name for hit in answer.hits if not hit.tool.public_name.isidentifier()}
+        if not odd:
+            return {}
+        # All that the caller may use, since equal names get a number; others would tell that they exist.
+        permitted = [tool.public_name for tool in self.gate.permitted(session, self.indexer.current()).tools]
+
+        def named() -> Mapping[str, str]:
+            from toolcrib.programs.source import import_names  # noqa: PLC0415 - most names need no other
+
+            return {public: name for name, public in import_names(permitted).items() if public in odd}
+
+        return await anyio.to_thread.run_sync(named)
+
     def input_schema(self, tool: Tool) -> JsonObject:
         """Return the schema of a tool's arguments."""
         return self._checks.schema(tool)

@@ -319,6 +319,7 @@ class SessionHistory:
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
     reported_active: frozenset[str] = frozenset()
     asked: tuple[PastSearch, ...] = ()
+    _latest: tuple[str, int] = ("", 0)
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
     def searched(self, names: Iterable[str]) -> int:
@@ -339,6 +340,12 @@ class SessionHistory:
         """Record a call."""
         self.calls += 1
         self.failed += not ok
+
+    def in_a_row(self, name: str) -> int:
+        """Record that a tool was called by its name; return how many times it was in a row."""
+        latest, count = self._latest
+        self._latest = (name, count + 1 if name == latest else 1)
+        return self._latest[1]
 
     def given(self, skills: Iterable[str]) -> None:
         """Record the names of skills that the session was given."""

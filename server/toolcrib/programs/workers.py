@@ -43,6 +43,7 @@ _FIRST = "<python-input-0>"
 _WORDED = {
     "TimeoutError: feed time limit exceeded": "it computed for too long (programs.compute_s)",
     "MemoryError": "it used too much memory (programs.memory_bytes)",
+    "RuntimeError: suspension limit": "it made too many calls at once (programs.calls): limit",
     "RuntimeError": "ToolError",
 }
 _SLEEP = "system.sleep"
@@ -246,6 +247,7 @@ def _failure(error: Any) -> ProgramFailed:
     for start, worded in _WORDED.items():
         if said.startswith(start):
             said = worded + said.removeprefix(start)
+            break
     # What is fed first is ours.
     lines = [frame.line for frame in error.traceback() if frame.filename != _FIRST]
     return ProgramFailed(said, lines[-1] if lines else 0)

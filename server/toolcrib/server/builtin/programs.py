@@ -56,7 +56,12 @@ class RunProgram(BuiltinTool[RunArguments]):
     def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool where programs can run, unless the config disables it."""
         section = generation.settings.toolcrib.programs
-        return cls(generation.programs, section) if section.enabled != "off" and are_installed() else None
+        return cls(generation.programs, section) if cls.is_offered_by(generation) else None
+
+    @staticmethod
+    def is_offered_by(generation: Generation) -> bool:
+        """Return whether programs can run, and the config does not disable them."""
+        return generation.settings.toolcrib.programs.enabled != "off" and are_installed()
 
     async def run(self, request: Request, given: RunArguments) -> JsonObject:
         """Run the program, and return its value and what it printed.

@@ -1,6 +1,8 @@
 """The built-in tools that find and call tools of servers: what a model reads of each, its arguments, its answer."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, Strict, ValidationError
 
@@ -18,6 +20,7 @@ from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.search.confidence import explained
+from toolcrib.server.builtin.programs import RunProgram
 from toolcrib.server.builtin.tool import (
     ALWAYS_LOAD,
     CONFIDENCE,
@@ -75,6 +78,7 @@ _ANSWER = object_of(
                     "examples": list_of({"type": "object"}),
                     "status": {"type": "string", "enum": ["starting", "failed", "needs_login"]},
                     "owner": TEXT,
+                    "import_name": TEXT,
                 },
                 ["name", "description", "score", "match_type", "loading_mode"],
             )
@@ -111,8 +115,11 @@ class SearchTools(BuiltinTool[SearchArguments]):
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = SearchArguments
 
-    def __init__(self, tool_use_cases: ToolUseCases, offers: OfferUseCases, max_results: int, *, split: bool) -> None:
+    def __init__(
+        self, tool_use_cases: ToolUseCases, offers: OfferUseCases, max_results: int, *, split: bool, runs_programs: bool
+    ) -> None:
         self._tool_use_cases, self._offers, self._max_results = tool_use_cases, offers, max_results
+        self._runs_programs = runs_programs
         self._limit_max = max(_LIMIT_MAX, max_results)
         self.definition = _definition(self._limit_max, "tool_call_read or tool_call" if split else "tool_call")
 
@@ -123,7 +130,8 @@ class SearchTools(BuiltinTool[SearchArguments]):
         if not (section.tool_search.enabled and section.tool_search.include_search_tool):
             return None
         is_split = section.gate.call_tools == "split"
-        return cls(generation.tools, generation.offers, section.tool_search.max_search_results, split=is_split)
+        runs, most = RunProgram.is_offered_by(generation), section.tool_search.max_search_results
+        return cls(generation.tools, generation.offers, most, split=is_split, runs_programs=runs)
 
     def shown_to(self, session: Session) -> JsonObject:
         """Return the definition, whose first sentence names the servers available to the session's caller."""
@@ -149,27 +157,47 @@ class SearchTools(BuiltinTool[SearchArguments]):
             server=given.server,
         )
         answer = await self._tool_use_cases.search_tools(request.session, wanted, given.detail)
+        imports: Mapping[str, str] = {}
+        if self._runs_programs:
+            imports = await self._tool_use_cases.imports_of(request.session, answer)
         offers = await self._offers.search(request.session, wanted, given.server) if self._offers.searchable else []
         if not offers:
-            return Answer(answer_text(answer), search_json(answer))
-        lines = [answer_text(answer), _OFFERS_HEAD, *(each.as_text for each in offers)]
-        return Answer("\n".join(lines), {**search_json(answer), "offers": [each.as_json for each in offers]})
+            return Answer(answer_text(answer, imports), _with_imports(search_json(answer), imports))
+        lines = [answer_text(answer, imports), _OFFERS_HEAD, *(each.as_text for each in offers)]
+        structured = _with_imports(search_json(answer), imports)
+        return Answer("\n".join(lines), {**structured, "offers": [each.as_json for each in offers]})
 
 
-def answer_text(answer: SearchAnswer) -> str:
-    """Return the answer as lines: the matches, how to call them, why there are no more. Self-contained for a model."""
+def _with_imports(answer: JsonObject, imports: Mapping[str, str]) -> JsonObject:
+    """Return a structured answer with the names in imports of programs, where they are not those of the tools."""
+    if not imports:
+        return answer
+    tools = [{**hit, "import_name": imports[hit["name"]]} if hit["name"] in imports else hit for hit in answer["tools"]]
+    return {**answer, "tools": tools}
+
+
+def answer_text(answer: SearchAnswer, imports: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the answer as lines: the matches, how to call them, why there are no more. Self-contained for a model.
+
+    ``imports`` are the names of tools in imports of programs, by public name, where those differ.
+    """
     count = "1 tool" if len(answer.hits) == 1 else f"{len(answer.hits)} tools"
     confidence = f", {explained(answer.confidence)}." if answer.hits else "."
     head = count + confidence
     said = (each.as_line for each in answer.introductions)
-    return "\n".join([head, *map(_found_text, answer.hits), *filter(None, (answer.usage, answer.note)), *said])
+    return "\n".join(
+        [head, *(_found_text(hit, imports) for hit in answer.hits), *filter(None, (answer.usage, answer.note)), *said]
+    )
 
 
-def _found_text(hit: FoundTool) -> str:
+def _found_text(hit: FoundTool, imports: Mapping[str, str]) -> str:
     effects = hit.tool.side_effects
     listed = "always listed" if hit.tool.loading_mode is LoadingMode.ALWAYS else None
     owner = f"by skill {one_line(hit.owner)}" if hit.owner else None
-    marks = (effects.value if effects else None, listed, owner, "activated" if hit.activated else None, hit.status)
+    name = imports.get(hit.tool.public_name)
+    imported = f"in programs {name}" if name else None
+    activated = "activated" if hit.activated else None
+    marks = (effects.value if effects else None, listed, owner, activated, imported, hit.status)
     marked = ", ".join(filter(None, marks))
     parts = (hit.shown.signature or hit.tool.public_name, f"[{marked}]" if marked else "", hit.shown.description)
     line = f"- {' '.join(filter(None, parts))}"
@@ -299,8 +327,8 @@ class _Door(BuiltinTool[CallArguments]):
     arguments = CallArguments
     read_only: ClassVar[bool]
 
-    def __init__(self, tool_use_cases: ToolUseCases) -> None:
-        self._tool_use_cases = tool_use_cases
+    def __init__(self, tool_use_cases: ToolUseCases, *, runs_programs: bool) -> None:
+        self._tool_use_cases, self._runs_programs = tool_use_cases, runs_programs
         self._read_more = ReadMore(tool_use_cases.long_results)
 
     async def run(self, request: Request, given: CallArguments) -> JsonObject:
@@ -314,7 +342,23 @@ class _Door(BuiltinTool[CallArguments]):
             except ValidationError as error:
                 raise misfit(ReadMoreArguments, error) from None
             return await self._read_more.run(request, wanted)
-        return await self._tool_use_cases.call_any(request, given.name, given.arguments, read_only=self.read_only)
+        result = await self._tool_use_cases.call_any(request, given.name, given.arguments, read_only=self.read_only)
+        if self._runs_programs and request.session.history.in_a_row(given.name) == _EQUAL_CALLS:
+            return _naming_programs(result)
+        return result
+
+
+_EQUAL_CALLS = 3
+"""Calls of one tool in a row after which the next ones are better made by a program."""
+
+
+def _naming_programs(result: JsonObject) -> JsonObject:
+    """Return a result with a line about programs behind it; not beside structured content, which is shown alone."""
+    content = result.get("content")
+    if "structuredContent" in result or not isinstance(content, list):
+        return result
+    line = f"[toolcrib: {RunProgram.name} makes them all at once: many calls like this one, in a few lines of Python.]"
+    return {**result, "content": [*cast("list[Any]", content), {"type": "text", "text": line}]}
 
 
 class CallTool(_Door):
@@ -323,8 +367,8 @@ class CallTool(_Door):
     name: ClassVar[str] = "tool_call"
     read_only = False
 
-    def __init__(self, tool_use_cases: ToolUseCases, *, searchable: bool) -> None:
-        super().__init__(tool_use_cases)
+    def __init__(self, tool_use_cases: ToolUseCases, *, searchable: bool, runs_programs: bool) -> None:
+        super().__init__(tool_use_cases, runs_programs=runs_programs)
         which = "tool that toolcrib's tool_search finds" if searchable else "tool of toolcrib's servers"
         self.definition = {
             "title": "Call a tool",
@@ -343,7 +387,10 @@ class CallTool(_Door):
     def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool unless all tools are listed."""
         section = generation.settings.toolcrib.tool_search
-        return cls(generation.tools, searchable=section.include_search_tool) if section.enabled else None
+        if not section.enabled:
+            return None
+        runs = RunProgram.is_offered_by(generation)
+        return cls(generation.tools, searchable=section.include_search_tool, runs_programs=runs)
 
 
 class CallReadOnly(_Door):
@@ -352,8 +399,8 @@ class CallReadOnly(_Door):
     name: ClassVar[str] = "tool_call_read"
     read_only = True
 
-    def __init__(self, tool_use_cases: ToolUseCases) -> None:
-        super().__init__(tool_use_cases)
+    def __init__(self, tool_use_cases: ToolUseCases, *, runs_programs: bool) -> None:
+        super().__init__(tool_use_cases, runs_programs=runs_programs)
         self.definition = {
             "title": "Call a read-only tool",
             "description": "Call a tool that its server declares read-only; refuses others.",
@@ -367,7 +414,9 @@ class CallReadOnly(_Door):
     def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool if read-only calls are separated."""
         section = generation.settings.toolcrib
-        return cls(generation.tools) if section.tool_search.enabled and section.gate.call_tools == "split" else None
+        if not section.tool_search.enabled or section.gate.call_tools != "split":
+            return None
+        return cls(generation.tools, runs_programs=RunProgram.is_offered_by(generation))
 
 
 def _input_schema() -> JsonObject:

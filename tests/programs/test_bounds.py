@@ -1,0 +1,311 @@
+"""The bounds of a program, and its end: whatever happens, nothing of it goes on (R388, R389)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Never
+
+import anyio
+import pytest
+from repository import ON, configured, git, ran
+
+from fakes.memory import Call, JsonObject, MemoryServer, text
+from patience import patience_s
+from worlds import ERAS, World, until, world
+
+pytestmark = pytest.mark.anyio
+
+READ = "from tools import git__read\n"
+
+
+class Slow:
+    """A tool that does not answer; ``entered`` and ``left`` are its calls."""
+
+    def __init__(self) -> None:
+        self.entered, self.left = 0, 0
+
+    async def __call__(self, _call: Call) -> Never:
+        self.entered += 1
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.left += 1
+
+
+def ended(slow: Slow, server: MemoryServer) -> bool:
+    """Return whether the server was told of the end of each call."""
+    told = [message["params"] for message in server.received if message["method"] == "notifications/cancelled"]
+    return sum(each["requestId"].startswith("call-") for each in told) == slow.entered > 0
+
+
+ENDS = {
+    "success": ("try:\n    await both(fail())\nexcept ToolError:\n    pass\n'done'", "done"),
+    "an error": ("await both(divide())", "ZeroDivisionError"),
+    "a failed parallel": ("await parallel([git__read(path='a'), fail()])", "ToolError: x"),
+    "its time": ("await git__read(path='a')", "It took too long"),
+    "computing": ("await both(compute())", "computed for too long"),
+}
+"""Ways of a program to end while a call of it is under way."""
+
+WAYS = """
+import asyncio
+from tools import git__read, git__secret
+async def both(last): await asyncio.gather(git__read(path='a'), last)
+async def fail():
+    await git__secret()
+    raise ToolError('x')
+async def divide():
+    await git__secret()
+    1 / 0
+async def compute():
+    await git__secret()
+    while True: pass
+"""
+
+
+@pytest.mark.parametrize(("code", "said"), ENDS.values(), ids=ENDS)
+async def test_no_call_goes_on_after_the_end(tmp_path, code, said):
+    slow = Slow()
+
+    async def secret(_call: Call) -> JsonObject:
+        await until(lambda: slow.entered > 0)
+        return text("now")
+
+    server = git(read=slow, secret=secret)
+    async with world(tmp_path, {"git": server}, configured(timeout_s=4, compute_s=1)) as w, w.client() as client:
+        await client.tool_call("git__git_log", {"repo": "."})
+        assert said in await ran(client, WAYS + code)
+        await until(lambda: ended(slow, w["git"]))
+
+
+async def test_a_call_that_is_not_awaited_is_never_made(tmp_path):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        assert await ran(client, READ + "kept = [git__read(path='a')]\n1") == "1"
+        assert w["git"].calls() == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("code", ["await git__read(path='a')", "while True: pass"], ids=["calling", "computing"])
+async def test_a_clients_cancellation_ends_it(tmp_path, era, code):
+    slow = Slow()
+    async with world(tmp_path, {"git": git(read=slow)}, configured(compute_s=60)) as w, w.client(era) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ran, client, READ + code)
+            await until(lambda: bool(workers()) and (slow.entered > 0 or "while" in code))
+            tasks.cancel_scope.cancel()
+        if slow.entered:
+            await until(lambda: ended(slow, w["git"]))
+        assert await ran(client, "1") == "1"
+
+
+def workers() -> list[int]:
+    """Return the processes of workers that we have started."""
+    found: list[int] = []
+    for thread in Path("/proc/self/task").iterdir():
+        for pid in map(int, (thread / "children").read_text().split()):
+            try:
+                if b"monty" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+            except OSError:
+                continue
+    return found
+
+
+BEYOND = {
+    "for n in range(9):\n    await git__read(path='a')": "It made more than 5 calls (programs.calls)",
+    "for n in range(9):\n    try: await git__read(path='a')\n    except BaseException: pass": "more than 5 calls",
+    "await parallel([git__read(path=str(n)) for n in range(5000)])": "many calls at once (programs.calls)",
+    "while True: pass": "computed for too long (programs.compute_s)",
+    "try:\n    while True: pass\nexcept BaseException:\n    pass\n1": "computed for too long",
+    "x = 3\nwhile True: x = x * x": "too",
+    "'x' * 300_000_000": "too much memory (programs.memory_bytes)",
+    "x = []\nwhile True: x.append('x' * 100_000)": "too",
+    "def f(n): return f(n + 1)\nf(0)": "RecursionError",
+    "import asyncio\nawait asyncio.sleep(100)": "It took too long",
+    "import time\ntime.sleep(100)": "It took too long",
+    "a = [1]\nfor n in range(30): a = [a, a]\na": "too",
+    "a = []\na.append(a)\na": "ircular",
+    "await git__read(path='x' * 2_000_000)": "longer than 1048576 characters",
+    "d = {}\nfor n in range(400): d = {'a': d}\nawait git__read(path=d)": "ERROR",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "said"), BEYOND.items(), ids=[str(number) for number in range(len(BEYOND))])
+async def test_what_goes_beyond_a_bound_ends_with_an_error_that_says_which(tmp_path, code, said):
+    section = configured(timeout_s=3, compute_s=1, calls=5, memory_bytes=64 * 1024 * 1024)
+    async with world(tmp_path, {"git": git()}, section) as w, w.client() as client:
+        answer = await ran(client, READ + code)
+        assert answer.startswith("ERROR")
+        assert said in answer
+        assert len(answer) < 3000
+        assert await ran(client, "'next'") == "next"
+
+
+async def test_a_value_is_cut_to_its_tokens_and_says_so(tmp_path):
+    async with world(tmp_path, {}, configured(max_tokens=100)) as w, w.client() as client:
+        said = await ran(client, "'x' * 100_000")
+        assert said.startswith("xxx")
+        assert "it has 100000 characters" in said
+        assert len(said) < 1000
+        assert "cut" not in await ran(client, "'x' * 100")
+        assert len(await ran(client, "'x' * 100_000", max_tokens=5000)) < 1000
+
+
+async def test_what_it_prints_is_cut_and_never_fails_it(tmp_path):
+    async with world(tmp_path, {}, configured(printed_bytes=1000)) as w, w.client() as client:
+        said = await ran(client, "for n in range(20_000): print('x' * 100)\n'end'")
+        assert said.startswith("end\nPrinted:\nxxx")
+        assert "it has 2020000 characters" in said
+        assert len(said) < 1500
+
+
+async def test_a_caller_may_ask_for_less_time_but_not_for_more(tmp_path):
+    async with world(tmp_path, {}, configured(timeout_s=1)) as w, w.client() as client:
+        code = "import asyncio\nawait asyncio.sleep(100)"
+        for asked in (0.1, 1000):
+            with anyio.fail_after(patience_s(20)):
+                assert "took too long" in await ran(client, code, timeout_s=asked)
+
+
+async def test_a_result_that_is_too_large_for_a_program_is_an_error_in_it(tmp_path):
+    async with world(tmp_path, {"git": git(read=text("x" * 5000))}, configured(result_bytes=2000)) as w:
+        async with w.client() as client:
+            said = await ran(client, READ + "try:\n    await git__read(path='a')\nexcept ToolError as e:\n    print(e)")
+    assert said == "The result of git__read is larger than 2000 bytes (programs.result_bytes)."
+
+
+@pytest.mark.parametrize(("bounds", "key"), [({"runs_per_session": 1}, "runs_per_session"), ({"runs": 1}, "runs")])
+async def test_programs_at_the_same_time_are_bounded(tmp_path, bounds, key):
+    slow = Slow()
+    async with world(tmp_path, {"git": git(read=slow)}, configured(**bounds)) as w, w.client() as client:
+        async with w.client() as other, anyio.create_task_group() as tasks:
+            tasks.start_soon(ran, client, READ + "await git__read(path='a')")
+            await until(lambda: slow.entered == 1)
+            second = client if key == "runs_per_session" else other
+            assert f"(programs.{key}: 1). Nothing ran" in await ran(second, "1")
+            tasks.cancel_scope.cancel()
+        while await ran(client, "1") != "1":  # until its end has come to the gateway
+            await anyio.sleep(0.01)
+
+
+async def test_more_programs_than_workers_take_their_turns(tmp_path):
+    said: list[str] = []
+
+    async def run(world: World) -> None:
+        async with world.client() as client:
+            said.append(await ran(client, "import asyncio\nawait asyncio.sleep(.05)\n1"))
+
+    async with world(tmp_path, {}, configured(workers=2)) as w:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(run, w)
+        assert len(workers()) <= 2
+    assert said == ["1"] * 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+async def test_workers_start_at_the_first_program_and_stop_when_none_runs(tmp_path):
+    async with world(tmp_path, {}, configured(idle_stop_s=0.2)) as w, w.client() as client:
+        assert workers() == []
+        await ran(client, "1")
+        assert len(workers()) == 1
+        await until(lambda: not workers())
+        assert await ran(client, "2") == "2"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+async def test_no_worker_outlives_the_gateway(tmp_path):
+    async with world(tmp_path, {}, ON) as w, w.client() as client:
+        await ran(client, "1")
+        assert workers()
+    assert workers() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+async def test_a_killed_worker_is_an_error_of_its_program_alone(tmp_path):
+    slow = Slow()
+    async with world(tmp_path, {"git": git(read=slow)}, ON) as w, w.client() as client:
+        said: list[str] = []
+
+        async def run() -> None:
+            said.append(await ran(client, "import asyncio\nwhile True:\n    await asyncio.sleep(.01)"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until(lambda: bool(workers()))
+            os.kill(workers()[0], 9)
+        assert said == ["ERROR The program failed: The worker that ran it has ended."]
+        assert await ran(client, "1") == "1"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="environments are read in /proc")
+async def test_a_worker_has_nothing_of_our_environment_and_no_stderr_of_ours(tmp_path, capfd):
+    os.environ["TOOLCRIB_CANARY"] = "canary"
+    try:
+        async with world(tmp_path, {}, configured(memory_bytes=32 * 1024 * 1024)) as w, w.client() as client:
+            await ran(client, "1")
+            [pid] = workers()
+            assert b"canary" not in _read(pid, "environ")
+            assert "too much memory" in await ran(client, "'x' * 300_000_000")
+    finally:
+        del os.environ["TOOLCRIB_CANARY"]
+    assert capfd.readouterr().err == ""
+
+
+KILLED = """
+import sys, anyio
+from pathlib import Path
+from typing import Never
+from toolcrib.config.schema import ProgramsSection
+from toolcrib.programs.running import Deadline, Program, Run
+from toolcrib.programs.source import read
+from toolcrib.programs.workers import Workers
+
+async def told(_): pass
+
+async def main():
+    section = ProgramsSection(compute_s=2)
+    async with anyio.create_task_group() as tasks:
+        program = Program(read("print('begun')\\nwhile True: pass", 1000), {})
+        run = Run(program, None, section, Deadline(60), most=100, progress=told)
+        run._print = lambda text: print(text, flush=True)
+        await run.run(Workers(Path(sys.argv[1]), tasks))
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+def test_no_worker_is_left_after_the_gateway_was_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children += [
+            pid
+            for task in Path(f"/proc/{process.pid}/task").iterdir()
+            for pid in (task / "children").read_text().split()
+        ]
+        process.kill()
+    assert children
+    anyio.run(_gone, [int(pid) for pid in children])
+
+
+async def _gone(pids: list[int]) -> None:
+    with anyio.fail_after(patience_s(6)):
+        while any(_is_alive(pid) for pid in pids):
+            await anyio.sleep(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    state = _read(pid, "stat").rpartition(b")")[2][:3]
+    return bool(state) and b"Z" not in state
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
