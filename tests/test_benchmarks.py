@@ -35,6 +35,7 @@ TINY = {
     "bad_servers": ["--repeat", "1", "--calls", "60"],
     "large": ["--repeat", "1", "--sizes", "40", "--queries", "4"],
     "semantic": ["--repeat", "1", "--sizes", "40", "--queries", "4"],
+    "python": ["--repeat", "1", "--sizes", "12", "--queries", "4"],
     "soak": ["--minutes", "0.1", "--clients", "2"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],

@@ -4,7 +4,7 @@ import pytest
 
 import toolcrib
 from toolcrib.base.model import SearchType
-from toolcrib.library.hits import Reasons, stems_of
+from toolcrib.library.hits import Reasons, part_with
 
 
 def test_a_hit_can_be_read_by_a_person_and_not_be_changed():
@@ -16,17 +16,17 @@ def test_a_hit_can_be_read_by_a_person_and_not_be_changed():
 
 def test_a_reason_names_each_word_of_the_query_where_it_is_first_found():
     why = Reasons("creating new issues in a repository").of(
-        SearchType.FTS, [("name", stems_of("create_issue")), ("text", stems_of("Creates issues of a Repository"))]
+        SearchType.FTS, part_with([("name", "create_issue"), ("description", "Creates issues of a Repository")])
     )
-    assert why == "name: creating, issues; text: repository"
+    assert why == "name: creating, issues; description: repository"
 
 
 def test_a_reason_for_a_tool_without_any_of_the_words_says_so():
-    assert Reasons("delete").of(SearchType.FTS, [("name", stems_of("remove"))]) == "other words for the same thing"
-    assert Reasons("remove").of(SearchType.EXACT, [("name", stems_of("remove"))]) == "the query is its name"
-    assert Reasons("re.*").of(SearchType.REGEX, [("name", stems_of("remove"))]) == "the pattern matches"
+    assert Reasons("delete").of(SearchType.FTS, part_with([("name", "remove")])) == "other words for the same thing"
+    assert Reasons("remove").of(SearchType.EXACT, part_with([("name", "remove")])) == "the query is its name"
+    assert Reasons("re.*").of(SearchType.REGEX, part_with([("name", "remove")])) == "the pattern matches"
 
 
 def test_a_reason_does_not_name_letters_that_only_writing_leaves():
-    assert Reasons("what's the weather").of(SearchType.FTS, [("text", stems_of("weather's"))]) == "text: weather"
-    assert Reasons("the").of(SearchType.FTS, [("name", stems_of("the"))]) == "name: the"
+    assert Reasons("what's the weather").of(SearchType.FTS, part_with([("text", "weather's")])) == "text: weather"
+    assert Reasons("the").of(SearchType.FTS, part_with([("name", "the")])) == "name: the"

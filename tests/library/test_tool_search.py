@@ -103,7 +103,7 @@ def test_a_tool_is_found_in_whatever_form_it_is_given(form: str):
     (hit,) = toolcrib.ToolSearch([given]).search("will it rain? the weather please")
     assert (hit.name, hit.server, hit.description) == ("forecast", "", "Tell the weather of the next days.")
     assert hit.signature == "forecast(city: string)"
-    assert hit.why == "text: weather"
+    assert hit.why == "description: weather"
     assert hit.tool is given
     assert hit.definition["inputSchema"]["properties"] == {"city": {"type": "string"}}
     assert not {"type", "parameters", "input_schema"} & hit.definition.keys()
@@ -204,6 +204,30 @@ def test_the_first_hit_is_sure_or_not_and_the_others_are_not(index: toolcrib.Too
     for answer in answers:
         assert {hit.confidence for hit in answer[1:]} <= ({"none"} if answer[0].confidence == "none" else {"low"})
         assert [hit.score for hit in answer] == sorted((hit.score for hit in answer), reverse=True)
+
+
+def test_why_names_the_part_of_a_tool_that_has_a_word_first():
+    index = toolcrib.ToolSearch(
+        [
+            {
+                "name": "publish_note",
+                "title": "Publish",
+                "description": "Show a memo. It stays on the wall.",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"colour": {"type": "string", "description": "As a shade, e.g. teal."}},
+                },
+                "_meta": {"tags": ["paper"]},
+            },
+            {"name": "list_events", "description": "List the events of a calendar."},
+        ],
+        server="kiosk",
+    )
+    (hit, *_) = index.search("publish a memo on the wall in a teal shade of colour at the kiosk on paper")
+    assert hit.why == (
+        "name: publish; description: memo, wall; parameters: teal, shade, colour; server: kiosk; tags: paper"
+    )
+    assert index.search("appointments in the calendar")[0].why == "asked as: appointments; description: calendar"
 
 
 def test_patterns_and_names_are_searched_as_the_server_does(index: toolcrib.ToolSearch):

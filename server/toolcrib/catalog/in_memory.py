@@ -1,15 +1,13 @@
 """The texts of tools whose records are in memory, where no file is wanted (ADR 73)."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from toolcrib.base.model import JsonObject, Tool, ToolRecord
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
 from toolcrib.catalog.index import Card, Reading, Versions, description_of, text_to_embed, words_of
-from toolcrib.catalog.name_detection import Candidates
 from toolcrib.search.postings import Version
 
 _Value = TypeVar("_Value")
@@ -75,21 +73,6 @@ class ToolsInMemory:
         return {
             row: make(record) for row, record in found if versions is None or versions.get(row) == record.fingerprint
         }
-
-
-class NoCandidates(Candidates):
-    """Finds no names of tools in texts: where no tool is ever denied, none has to be left out of them.
-
-    Looking for them takes a third of the time to ingest a definition.
-    """
-
-    def among(self, texts: Iterable[str]) -> list[str]:  # noqa: ARG002 - there is nothing to look for
-        """Return nothing."""
-        return []
-
-    def parted(self, text: str, *ends: int) -> Iterator[Sequence[str]]:  # noqa: ARG002 - as above
-        """Yield nothing for each part."""
-        return repeat((), len(ends) + 1)
 
 
 def _card_of(record: ToolRecord) -> Card:

@@ -24,8 +24,8 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.jsonrpc.sdk import ServerObject, low_level_server, open_object
 from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
-from toolcrib.library.hits import Reasons, stems_of
-from toolcrib.library.results import CallResult, SearchResult, ToolInfo, search_result
+from toolcrib.library.hits import Reasons, ToolHit, confidences, part_with, tool_hit
+from toolcrib.library.results import CallResult, SearchResult, ToolInfo
 from toolcrib.policy.requests import Progress, Request
 from toolcrib.policy.sessions import RunActivations, Session, local_caller
 from toolcrib.server.serving import PROGRAM, Serving, open_server
@@ -196,12 +196,12 @@ class Crib:
             described = await anyio.to_thread.run_sync(view.described, rows)
         reasons = Reasons(answer.query)
         found = [each for each in answer.hits if each.tool.row in described]  # others were removed meanwhile
-        return search_result(
-            ((each, reasons.of(each.match_type, _parts(each, described[each.tool.row][0])), None) for each in found),
-            answer.confidence,
-            lambda each: described[each.tool.row][0],
-            answer.note,
-        )
+        hits: list[ToolHit] = []
+        for each, confidence in zip(found, confidences(answer.confidence), strict=False):
+            definition, _ = described[each.tool.row]
+            why = reasons.of(each.match_type, part_with(_texts(each, definition)))
+            hits.append(tool_hit(each.tool, each.shown, each.score, confidence, why, definition, None))
+        return SearchResult(tuple(hits), answer.confidence, answer.note or "")
 
     async def call(
         self,
@@ -316,7 +316,8 @@ class Crib:
         return MountedApp(self._serving, self._caller)
 
 
-def _parts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, frozenset[str]]]:
-    """Yield what a tool is found by, with what each part is."""
-    yield "name", stems_of(found.tool.public_name)
-    yield "text", stems_of(f"{definition.get('description') or ''} {found.shown.signature or ''}")
+def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:
+    """Yield what a tool is found by, with what each text is."""
+    yield "name", found.tool.public_name
+    yield "description", str(definition.get("description") or "")
+    yield "parameters", found.shown.signature or ""

@@ -1,14 +1,19 @@
 """One tool that a search has found, as a program gets it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from toolcrib.base.model import JsonObject, SearchType
+from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.text import words
 from toolcrib.search.confidence import Confidence
 from toolcrib.search.english import stem
 from toolcrib.search.query import parsed, plain
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.tool_search import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +52,37 @@ class ToolHit:
         return f"ToolHit({shown}, score={self.score}, confidence={self.confidence!r}, why={self.why!r})"
 
 
+def tool_hit(
+    tool: Tool, shown: "Shown", score: float, confidence: Confidence, why: str, definition: JsonObject, given: object
+) -> ToolHit:
+    """Return a tool that was found as a hit; ``definition`` is its server's, ``given`` what that was made of."""
+    name = tool.public_name
+    signature, own = shown.signature or name, {**definition, "name": name}
+    return ToolHit(name, tool.server, shown.description, signature, score, confidence, why, own, given)
+
+
+def confidences(of_answer: Confidence) -> Iterator[Confidence]:
+    """Yield the confidence of each hit of an answer: only of the first one it is known how likely it is right."""
+    yield of_answer
+    yield from repeat("none" if of_answer == "none" else "low")
+
+
 class Reasons:
     """Says of the hits of one query why they were found."""
 
     def __init__(self, query: str) -> None:
-        self._asked = {stem(word): word for word in parsed(query).terms or plain(query).terms if not _is_letter(word)}
+        self._asked = [(stem(word), word) for word in parsed(query).terms or plain(query).terms if not _is_letter(word)]
 
-    def of(self, match_type: str, parts: Iterable[tuple[str, Collection[str]]]) -> str:
-        """Return why a tool was found, given the stems of its parts (:func:`stems_of`) with what each of them is."""
+    def of(self, match_type: str, part_with: Callable[[str], str]) -> str:
+        """Return why a tool was found. ``part_with`` names the part of it with a stem; empty if none has it."""
         if match_type != SearchType.FTS:
             return _OF_OTHERS[match_type]
-        rest, said = dict(self._asked), list[str]()
-        for what, stems in parts:
-            found = [rest.pop(each) for each in self._asked if each in rest and each in stems]
-            if found:
-                said.append(f"{what}: {', '.join(found)}")
-        return "; ".join(said) or "other words for the same thing"
+        said: dict[str, list[str]] = {}
+        for each, word in self._asked:
+            if part := part_with(each):
+                said.setdefault(part, []).append(word)
+        told = [f"{part}: {', '.join(found)}" for part, found in said.items()]
+        return "; ".join(told) or "other words for the same thing"
 
 
 def _is_letter(word: str) -> bool:
@@ -74,6 +94,7 @@ _OF_OTHERS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def stems_of(text: str) -> frozenset[str]:
-    """Return the stems of a text, as searches compare them."""
-    return frozenset(map(stem, words(text)))
+def part_with(texts: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+    """Return what names the first of some named texts that has a stem."""
+    stems = [(name, frozenset(map(stem, words(text)))) for name, text in texts]
+    return lambda each: next((name for name, found in stems if each in found), "")

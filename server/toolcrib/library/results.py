@@ -1,13 +1,12 @@
 """What a program gets from a crib: frozen values that a person can read."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import truncate
-from toolcrib.catalog.tool_search import FoundTool
 from toolcrib.library.hits import ToolHit
 from toolcrib.search.confidence import Confidence
 
@@ -49,32 +48,6 @@ class SearchResult(Sequence[ToolHit]):
         names = ", ".join(hit.name for hit in self.hits)
         note = f", note={self.note!r}" if self.note else ""
         return f"SearchResult([{names}], confidence={self.confidence!r}{note})"
-
-
-def search_result(
-    found: Iterable[tuple[FoundTool, str, object]],
-    confidence: Confidence,
-    definition_of: Callable[[FoundTool], Mapping[str, Any]],
-    note: str | None,
-) -> SearchResult:
-    """Return what a search has found: each tool with why, and what its definition was made of."""
-    # Only of the first one it is known how likely it is right.
-    of_others: Confidence = "none" if confidence == "none" else "low"
-    hits = (
-        ToolHit(
-            name=hit.tool.public_name,
-            server=hit.tool.server,
-            description=hit.shown.description,
-            signature=hit.shown.signature or hit.tool.public_name,
-            score=hit.score,
-            confidence=of_others if place else confidence,
-            why=why,
-            definition={**definition_of(hit), "name": hit.tool.public_name},
-            tool=given,
-        )
-        for place, (hit, why, given) in enumerate(found)
-    )
-    return SearchResult(tuple(hits), confidence, note or "")
 
 
 @dataclass(frozen=True, slots=True)

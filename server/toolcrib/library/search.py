@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Literal, Self, cast
 
 from toolcrib.base.errors import BadRequest, StoreError, UnknownTool
@@ -19,18 +20,18 @@ from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import Caller, JsonObject, SearchType, Tool, ToolRecord
 from toolcrib.catalog.gate import NameMaskers
-from toolcrib.catalog.in_memory import NoCandidates, ToolsInMemory, tool_of
+from toolcrib.catalog.in_memory import ToolsInMemory, tool_of
 from toolcrib.catalog.index import Reading
 from toolcrib.catalog.ingest import Shaping, ingest
 from toolcrib.catalog.snapshot import Catalog, Permitted
-from toolcrib.catalog.tool_search import Briefs, Searcher, SearchRequest, found_tools, refuse_blank
+from toolcrib.catalog.tool_search import Briefs, Searcher, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView, CatalogViews
 from toolcrib.config.paths import user_model_dir
 from toolcrib.config.schema import LimitsSection, SemanticSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.library.functions import FunctionTool, function_tool
-from toolcrib.library.hits import Reasons
-from toolcrib.library.results import SearchResult, search_result
+from toolcrib.library.hits import Reasons, ToolHit, confidences, tool_hit
+from toolcrib.library.results import SearchResult
 from toolcrib.policy.rules import Policy
 from toolcrib.search.capabilities import Capabilities, shipped
 from toolcrib.search.engine import SearchSettings
@@ -44,6 +45,15 @@ _FORMAT = 1
 """The format of a saved index."""
 _LIMIT_MAX = 50
 _REFUSED_MAX = 5
+_PARTS: Mapping[int | None, str] = MappingProxyType(
+    {
+        None: "",
+        **dict(enumerate(("name", "description", "description", "parameters", "parameters", "server", "tags"))),
+        7: "asked as",
+        8: "parameters",
+    }
+)
+"""What a person calls each of the fields that are ranked (:data:`~toolcrib.catalog.views.FIELDS`)."""
 _NO_TARGET = StdioTarget("", (), {}, None)
 
 
@@ -110,7 +120,7 @@ class ToolSearch:
             ToolSearchSection(),
             ToolExamplesSection(enabled=False),
             lambda _schema, _args: True,
-            candidates=NoCandidates(),
+            candidates=None,
         )
         self._settings = SearchSettings(limits.regex_ms, semantic=self._semantic() if semantic else None)
         self.add(tools, server=server)
@@ -212,26 +222,22 @@ class ToolSearch:
         refuse_blank(request)
         world = self._current()
         found = world.searcher.search(request, world.catalog, world.permitted)
-        rows = [match.document.row for match in found.matches]
-        hits = found_tools(found, self._briefs.read(world.view, rows), (), {}, _no_status)
+        shown = self._briefs.read(world.view, [match.document.row for match in found.matches])
         reasons, known = Reasons(query), world.searcher.known()[:1]  # the index that was searched, if words were
-        return search_result(
-            (
-                (hit, reasons.of(hit.match_type, self._parts_of(hit.tool, known)), world.entries[hit.tool.row].given)
-                for hit in hits
-            ),
-            found.confidence,
-            lambda hit: world.entries[hit.tool.row].record.definition,
-            found.note,
-        )
+        hits: list[ToolHit] = []
+        for match, confidence in zip(found.matches, confidences(found.confidence), strict=False):
+            tool, entry = match.document, world.entries[match.document.row]
+            why = reasons.of(match.match_type, self._part_with(tool, known))
+            definition = entry.record.definition
+            hits.append(tool_hit(tool, shown[tool.row], match.score, confidence, why, definition, entry.given))
+        return SearchResult(tuple(hits), found.confidence, found.note or "")
 
-    def _parts_of(self, tool: Tool, known: Sequence[Inverted]) -> Sequence[tuple[str, Collection[str]]]:
-        """Return what an index has of a tool: the stems of its name, and those of all its texts."""
+    def _part_with(self, tool: Tool, known: Sequence[Inverted]) -> Callable[[str], str]:
+        """Return what names the part of a tool that has a stem, by an index that has the tool."""
         for inverted in known:
             if (slot := inverted.slots.get(self._reading.version(tool.fingerprint))) is not None:
-                document = inverted.documents[slot]
-                return ("name", document.stems[: document.named]), ("text", document.stems)
-        return ()
+                return lambda stem: _PARTS[inverted.first_field(stem, slot)]
+        return lambda _stem: ""
 
     def _current(self) -> _World:
         """Return what to search: that of the last change, made by whoever searches first after it."""
@@ -344,10 +350,6 @@ class _Unstored:
 def _dictionary() -> Capabilities:
     """Return the capabilities that ship with the package: parsed once, as a tenth of a second would count here."""
     return shipped()
-
-
-def _no_status(_tool: object) -> None:
-    return None
 
 
 # -- what is given -------------------------------------------------------------------------------

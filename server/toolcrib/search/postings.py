@@ -264,6 +264,16 @@ class Inverted:
         """Return how many documents of these versions are indexed here."""
         return sum(version in self.slots for version in versions)
 
+    def first_field(self, stem: str, slot: int) -> int | None:
+        """Return the first field in which a document contains a stem; None if none does."""
+        posting = self.postings.get(stem)
+        if posting is None:
+            return None
+        cells, width = posting.cells, self.counting.width
+        place = bisect_left(cells, slot * width)
+        field = cells[place] - slot * width if place < len(cells) else width
+        return field if field < width else None
+
     def derive(self, versions: Sequence[Version | None], read: Read) -> tuple["Inverted", Sequence[int]]:
         """Return an index of the documents with these versions, and the slot of each; missing documents are read.
 
