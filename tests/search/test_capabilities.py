@@ -144,7 +144,7 @@ def test_another_text_has_another_digest() -> None:
 
 
 def test_files_of_a_person_add_to_what_ships() -> None:
-    more = shipped([("own.txt", OWN.replace("order", "zeppelin"))])
+    more = shipped((("own.txt", OWN.replace("order", "zeppelin")),))
     assert "refund an zeppelin" in shown("refund zeppelin", known=more)
     assert shown("merge pull request", known=more) == ["merge a pull request"]
 

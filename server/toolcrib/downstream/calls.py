@@ -210,7 +210,7 @@ class Calls:
 
     ``connection`` returns the live one, and starts the server first if it is not up. ``note_login`` is called when the
     server requires a login. ``circuit`` says whether it may be called. ``in_flight`` counts the calls under way;
-    ``last_use`` is when the last one ended, on the clock of :func:`time.monotonic`.
+    ``last_use`` is when the last one ended, on anyio's clock.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class Calls:
             raise await self._told(task.connection, error) from None
         finally:
             self.in_flight -= 1
-            self.last_use = time.monotonic()
+            self.last_use = anyio.current_time()
 
     async def deliver(self, method: str, send: Send) -> JsonObject:
         """Send a request of no caller, and resend it if it certainly did not reach the server.
@@ -352,7 +352,7 @@ class Calls:
             raise await self._told(connection, error) from None
         finally:
             self.in_flight -= 1
-            self.last_use = time.monotonic()
+            self.last_use = anyio.current_time()
         waited_s = call.deadline.waited_s
         raise CallTimeout(
             self._settings.key,

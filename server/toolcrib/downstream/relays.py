@@ -4,7 +4,6 @@ If more than one session may be concerned, none gets the message, and the server
 """
 
 import math
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -46,7 +45,7 @@ class Deadline:
 
     def begin(self) -> anyio.CancelScope:
         """Let the time run from now on, and return the scope that ends when it is over."""
-        now = time.monotonic()
+        now = anyio.current_time()
         self._ends_at = now + self._most_s
         self._scope = anyio.CancelScope(deadline=self._deadline(now))
         return self._scope
@@ -54,12 +53,12 @@ class Deadline:
     def restart(self) -> None:
         """Restart the deadline, unless it is paused."""
         if self._scope is not None:
-            self._scope.deadline = self._deadline(time.monotonic())
+            self._scope.deadline = self._deadline(anyio.current_time())
 
     @property
     def waited_s(self) -> float:
         """How long was waited in vain, once the time is over."""
-        return self._seconds if time.monotonic() < self._ends_at else self._most_s
+        return self._seconds if anyio.current_time() < self._ends_at else self._most_s
 
     def _deadline(self, now: float) -> float:
         return min((self._paused_until if self._pauses else now) + self._seconds, self._ends_at)
@@ -68,7 +67,7 @@ class Deadline:
     def paused(self, seconds: float) -> Generator[None]:
         """Let the time begin after the block, which takes at most so long."""
         self._pauses += 1
-        self._paused_until = time.monotonic() + seconds
+        self._paused_until = anyio.current_time() + seconds
         self.restart()
         try:
             yield

@@ -28,7 +28,7 @@ from toolcrib.downstream.head_start import HeadStart
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpChannel, HttpClient, Login
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.downstream.programs import Program
-from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
+from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher, require_asyncio
 from toolcrib.jsonrpc.rate_limit import RateBounds, RateLimitedStream
 from toolcrib.jsonrpc.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
@@ -101,6 +101,7 @@ async def open_streams(
             async with stdio_client(parameters) as streams:
                 yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known, program=program)
         case StdioTarget() as target:
+            require_asyncio()
             started = running(target, limits.close_timeout_s, lifeline, on_line)
             async with _process_streams(server, started, limits) as process:
                 yield replace(process, program=program)

@@ -691,6 +691,19 @@ def _error_for_peer(error: Exception, method: str) -> ErrorData:
     return protocol_error
 
 
+def require_asyncio() -> None:
+    """Do nothing where pipes can be read.
+
+    Raises:
+        OSError: the program runs under another event loop than asyncio's.
+
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise OSError("the program does not run under asyncio, which reading its pipes needs") from None
+
+
 @contextmanager
 def open_dispatcher(
     read_fd: int, write_fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]

@@ -61,6 +61,8 @@ def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
 
     ``on_event`` gets each event as it happens.
 
+    It runs under asyncio, and under trio as far as no server is started by a command.
+
     Raises:
         BadRequest: a function cannot be a tool, or a server is none.
         ConfigError: from the block's beginning: the config cannot be used; it has everything that is wrong.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from heapq import heapify, heappop
 from importlib.resources import files
@@ -234,10 +234,16 @@ def _mark(number: int) -> str:
 
 
 NO_CAPABILITIES = Capabilities()
+_DICTIONARIES_KEPT = 2
 
 
-def shipped(more: Sequence[tuple[str, str]] = ()) -> Capabilities:
-    """Return the dictionary that ships with the package, and ``more`` files of a person's own. Reads a file."""
+@lru_cache(_DICTIONARIES_KEPT)
+def shipped(more: tuple[tuple[str, str], ...] = ()) -> Capabilities:
+    """Return the dictionary that ships with the package, and ``more`` files of a person's own. Reads a file.
+
+    Every config and every crib of a process that has the same ones shares what is made of them: it takes longer to make
+    than anything else that a search needs.
+    """
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return Capabilities(((_FILE, text), *more))
 
