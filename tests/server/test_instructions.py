@@ -291,3 +291,13 @@ async def test_meanwhile_the_directory_is_what_was_indexed_before(tmp_path, monk
     monkeypatch.setattr(SkillCatalog, "refresh", never_done)
     async with world(tmp_path, DB, skills(), wait=False) as w:
         assert await names(w) == ["pdf-forms"]
+
+
+async def test_the_core_pack_is_named_only_and_leaves_the_room_to_skills_of_ones_own(tmp_path):
+    put(user(tmp_path), "walk-the-dog", "Take the leash.", title="How we walk")
+    async with world(tmp_path, DB, skills(core_pack=True), listing="auto") as w:
+        block = (await told(w)).partition("<skill_directory>")[2]
+    lines = block.splitlines()
+    assert '- walk-the-dog — "How we walk": Take the leash.' in lines
+    assert "- build-tool-arguments" in lines
+    assert sum(" — " in line or ": " in line for line in lines) == 1

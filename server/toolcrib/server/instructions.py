@@ -26,7 +26,7 @@ _NAMES_ROOM = 135
 
 TOOL_GUIDANCE = """\
 <tool_discovery>
-When a task needs a tool that you do not see, search before you give up:
+When a task needs a tool you do not see, search before giving up:
 1. toolcrib's tool_search with one capability per query, e.g. "create issue".
 2. Call what you found with toolcrib's {doors}: its name, and arguments that fit its signature.
 If nothing fits, say so; do not guess names.

@@ -19,6 +19,7 @@ from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.identity import of_repository, skill_uri
+from toolcrib.skills.sources.roots import CORE_SOURCE
 from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
 _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
@@ -106,6 +107,10 @@ def skill_directory(entries: Sequence[DirectoryEntry], section: SkillsDirectoryC
         return found[0], every
     found = _longest(lambda some: rendered(some, 0, 0, narrow), every, section.max_bytes)
     return found if found and found[1] else ("", 0)
+
+
+def _is_named_only(skill: Skill) -> bool:
+    return of_repository(skill) or skill.source == CORE_SOURCE
 
 
 def _says_no_more(title: str, name: str) -> bool:
@@ -263,15 +268,16 @@ class Overviews:
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
         # Instructions speak with the authority of whoever configured toolcrib. People who clone a repository have not
-        # read its skills: these are named only, and their descriptions are returned as data, by skill_search.
+        # read its skills: these are named only, and their descriptions are returned as data, by skill_search. The core
+        # pack's names say what its skills are for: the room is for the person's own.
         visible, cleaner = self._use_cases.visible(session)
         uses = self._catalog.uses()
         spelled = ((skill, visible.brief(skill)) for skill in visible.skills)
         entries = [
             DirectoryEntry(
                 name=spelling,
-                title="" if of_repository(skill) else skill.title,
-                trigger="" if of_repository(skill) else skill.summary,
+                title="" if _is_named_only(skill) else skill.title,
+                trigger="" if _is_named_only(skill) else skill.summary,
                 task_type=skill.task_type,
                 is_pinned=skill.is_pinned,
                 use_count=use.count if (use := uses.get(skill.id)) else 0,

@@ -47,7 +47,7 @@ from toolcrib.skills.index import LEARNED_KEPT
 from toolcrib.skills.penalties import NO_PENALTIES, ReportedOutcomes
 from toolcrib.skills.relevance import CANDIDATES, frame_tags, select_skills, with_frame_matches
 from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.skills.sources.roots import CORE_PACK
+from toolcrib.skills.sources.roots import CORE_SOURCE
 from toolcrib.skills.sources.scanning import LIMITS_MET
 from toolcrib.skills.visible import Resolved, VisibleSkills
 
@@ -336,8 +336,7 @@ class SkillUseCases:
 
         May block.
         """
-        core = f"pack/{CORE_PACK}"
-        return any(skill.source != core for skill in self._catalog.visible(session.caller).skills)
+        return any(skill.source != CORE_SOURCE for skill in self._catalog.visible(session.caller).skills)
 
     # -- search ----------------------------------------------------------------------------------
 

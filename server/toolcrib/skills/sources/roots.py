@@ -38,6 +38,8 @@ PRESETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 CORE_PACK = "core"
 """The name of the pack shipped with toolcrib."""
+CORE_SOURCE = f"pack/{CORE_PACK}"
+"""The source of its skills."""
 
 _SECTION = "toolcrib.skills"
 
