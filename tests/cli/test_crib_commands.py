@@ -376,6 +376,14 @@ def test_the_server_of_a_tool_starts_before_the_rest_is_loaded(
     assert not fake.survivors()
 
 
+def test_a_server_that_was_never_listed_is_started_once_for_a_call(run: Run, fake: FakeServer):
+    code, out, _err = run("call", "zoo.echo", "text=hello")
+    assert (code, "hello" in out) == (0, True)
+    assert len(fake.starts()) == 1
+    assert not fake.survivors()
+    assert run("tools", "list")[1].startswith("zoo__")
+
+
 @pytest.mark.parametrize(
     ("policy", "tool_name"),
     [

@@ -215,11 +215,14 @@ def with_tools(
     list_only = (server,) if server is not None else None if choose is None else ()
 
     async def run() -> _Answer | ToolcribError:
-        async with _started_ahead(settings, tool, command) as ahead:
+        called, is_listed = _called_server(settings, tool, command) if tool else (None, True)
+        async with _started_ahead(settings, called) as ahead:
             # The SDK takes as long to import as a server to start: in a thread, what a server writes is read meanwhile.
             open_gateway = await anyio.to_thread.run_sync(load_gateway)
             runtime = Runtime(command=command, ahead=ahead)
-            return await answered(open_gateway(_quiet(settings), runtime, skills=False, list_only=list_only))
+            # Listed for the first time, it stays up for the call: it would be started twice.
+            quiet = _quiet(settings, stays_up=None if is_listed else called)
+            return await answered(open_gateway(quiet, runtime, skills=False, list_only=list_only))
 
     async def answered(opening: "AbstractAsyncContextManager[Gateway]") -> _Answer | ToolcribError:
         answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
@@ -249,24 +252,34 @@ def load_gateway() -> "Callable[..., AbstractAsyncContextManager[Gateway]]":
     return open_gateway
 
 
-def _started_ahead(settings: "Settings", tool: str, command: str) -> "AbstractAsyncContextManager[HeadStart | None]":
-    """Start the server of a tool that the person may call; None for any other, and one that is not a process.
+def _called_server(settings: "Settings", tool: str, command: str) -> tuple[str | None, bool]:
+    """Return the server that a call of this tool will start, None if none or unknown, and whether it was ever listed.
 
-    Where a person may have to confirm calls, nothing starts before that.
+    It is that of a tool that the person may call, or one that was never listed and that the name names. Where a
+    person may have to confirm calls, nothing starts before that.
     """
-    from toolcrib.config.settings import StdioTarget
-    from toolcrib.downstream.head_start import head_start
     from toolcrib.gateway.offline import open_offline
     from toolcrib.gateway.runtime import Runtime
 
     confirm = settings.toolcrib.policy.confirm
-    if not tool or confirm.tools or confirm.effects or sys.platform == "win32":
-        return nullcontext()
+    if confirm.tools or confirm.effects:
+        return None, True
     with open_offline(settings, Runtime(command=command), keep_rows=True) as offline:
         catalog = offline.indexer.current()
-        found = catalog.find(tool, offline.gate.permitted(_session(settings), catalog))
-    target = settings.servers[found.server].target if found and found.server in settings.servers else None
-    if not isinstance(target, StdioTarget):
+        if found := catalog.find(tool, offline.gate.permitted(_session(settings), catalog)):
+            return found.server, True
+        chosen = for_tool(tool)(catalog, _never_listed(offline)).started
+        named = [key for key in chosen if may_belong_to(tool, key) and key not in offline.indexer.closed]
+        return (named[0], False) if len(named) == 1 else (None, True)
+
+
+def _started_ahead(settings: "Settings", server: str | None) -> "AbstractAsyncContextManager[HeadStart | None]":
+    """Start a server; None for one that is not a process."""
+    from toolcrib.config.settings import StdioTarget
+    from toolcrib.downstream.head_start import head_start
+
+    target = settings.servers[server].target if server in settings.servers else None
+    if not isinstance(target, StdioTarget) or sys.platform == "win32":
         return nullcontext()
     return head_start(target, settings.toolcrib.limits.close_timeout_s)
 
@@ -443,10 +456,12 @@ def _session(settings: "Settings") -> "Session":
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 
 
-def _quiet(settings: "Settings") -> "Settings":
-    """Return the settings without what keeps servers up or looks for news in the background."""
+def _quiet(settings: "Settings", stays_up: str | None = None) -> "Settings":
+    """Return the settings without what keeps servers up, but for one, or looks for news in the background."""
     servers = {
-        key: replace(server, options=server.options.model_copy(update={"start": "lazy"}))
+        key: replace(
+            server, options=server.options.model_copy(update={"start": "eager" if key == stays_up else "lazy"})
+        )
         for key, server in settings.servers.items()
     }
     limits = settings.toolcrib.limits.model_copy(update={"catalog_max_age_s": math.inf})
