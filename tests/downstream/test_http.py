@@ -3,6 +3,8 @@
 import gc
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import cache
@@ -603,3 +605,9 @@ async def test_a_list_that_is_no_list_is_told():
     async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
         with pytest.raises(StartFailed, match="its answer to tools/list has no list 'tools'"):
             await it.call("web", "echo")
+
+
+def test_the_first_name_of_a_host_has_nothing_imported_on_the_loop():
+    # By another test of this process it may be loaded already.
+    code = "import sys, toolcrib.downstream.transport; print('concurrent.futures.thread' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

@@ -278,7 +278,7 @@ def _started_ahead(settings: "Settings", server: str | None) -> "AbstractAsyncCo
     from toolcrib.config.settings import StdioTarget
     from toolcrib.downstream.head_start import head_start
 
-    target = settings.servers[server].target if server in settings.servers else None
+    target = settings.servers[server].target if server is not None and server in settings.servers else None
     if not isinstance(target, StdioTarget) or sys.platform == "win32":
         return nullcontext()
     return head_start(target, settings.toolcrib.limits.close_timeout_s)

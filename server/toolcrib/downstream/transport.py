@@ -1,5 +1,6 @@
 """From a server's settings to a dispatcher of messages: over pipes, streamable HTTP, the older SSE, or in memory."""
 
+import concurrent.futures.thread  # noqa: F401 - asyncio imports it on the loop, for the first name of a host
 import math
 import secrets
 import sys
