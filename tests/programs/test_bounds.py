@@ -127,6 +127,7 @@ BEYOND = {
     "a = [1]\nfor n in range(30): a = [a, a]\na": "too",
     "a = []\na.append(a)\na": "ircular",
     "await git__read(path='x' * 2_000_000)": "longer than 1048576 characters",
+    "await parallel([call('git__read', {'path': 'x' * 1_000_000}) for n in range(20)])": "more than 5 calls",
     "d = {}\nfor n in range(400): d = {'a': d}\nawait git__read(path=d)": "ERROR",
 }  # fmt: skip
 
@@ -140,6 +141,13 @@ async def test_what_goes_beyond_a_bound_ends_with_an_error_that_says_which(tmp_p
         assert said in answer
         assert len(answer) < 3000
         assert await ran(client, "'next'") == "next"
+
+
+async def test_the_arguments_of_calls_under_way_are_bounded_together(tmp_path):
+    code = "await parallel([git__read(path='x' * 1_000_000) for n in range(20)])"
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        assert "arguments of its calls under way take more than 8388608" in await ran(client, READ + code)
+        assert w["git"].calls() == []
 
 
 async def test_a_value_is_cut_to_its_tokens_and_says_so(tmp_path):

@@ -34,6 +34,8 @@ _NAMES: Final = frozenset((_CALL, _SEARCH, _RESULT))
 _TEXT_MAX = 300
 _ARGUMENTS_MAX = 1024 * 1024
 """Characters of the arguments of one call, as JSON."""
+_HELD_MAX = 8 * 1024 * 1024
+"""Characters of the arguments of the calls that wait or are under way."""
 
 
 class CallFailed(Exception):
@@ -154,6 +156,7 @@ class Run:
         self._places = anyio.CapacityLimiter(section.calls_at_a_time)
         self._answers: dict[int, Answer] = {}
         self._answered = anyio.Event()
+        self._held = 0
         self.outcome = Outcome()
 
     async def run(self, workers: Workers) -> Outcome:
@@ -229,6 +232,9 @@ class Run:
             # Not an exception in the program, which could catch it and go on.
             if len(self.outcome.calls) > self._section.calls:
                 raise _Bounded(f"It made more than {self._section.calls} calls (programs.calls).")
+            self._held += _size(call)
+            if self._held > _HELD_MAX:
+                raise _Bounded(f"The arguments of its calls under way take more than {_HELD_MAX} characters.")
         calls.start_soon(self._answer, call, made)
 
     async def _answer(self, call: HostCall, made: CallMade | None) -> None:
@@ -238,6 +244,7 @@ class Run:
         else:
             async with self._places:
                 answer = await self._called(call, made)
+            self._held -= _size(call)
             await self._progress(made.name)
         self._answers[call.number] = answer
         self._answered.set()
@@ -275,6 +282,10 @@ class Run:
         outcome.printed_size += len(text)
 
 
+def _size(call: HostCall) -> int:
+    return sum(len(each) for each in call.args if isinstance(each, str))
+
+
 def _name_of(call: HostCall) -> str:
     first = call.args[0] if call.args else ""
     return str(first) if call.name == _CALL else call.name.removeprefix("toolcrib_")
@@ -310,7 +321,10 @@ def toolcrib_made(reach, look, read):
             return text
 
     async def reached(name, arguments):
-        return opened(await reach(name, json.dumps(arguments)))
+        text = json.dumps(arguments)
+        if len(text) > {_ARGUMENTS_MAX}:
+            raise ToolError("the arguments are longer than {_ARGUMENTS_MAX} characters")
+        return opened(await reach(name, text))
 
     def tool(name):
         async def called(*given, **arguments):
