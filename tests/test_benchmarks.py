@@ -22,6 +22,7 @@ TINY = {
     "first_index": ["--repeat", "3", "--healthy", "2", "--slow", "1", "--slow-s", "0.5", "--hanging", "1"],
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2", "--against", str(BENCHMARKS.parent)],
     "authorised_call": ["--repeat", "1", "--calls", "4"],
+    "programs": ["--repeat", "1"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
     "stages": ["--repeat", "1", "--size", "30", "--against", str(BENCHMARKS.parent)],
@@ -47,7 +48,7 @@ TARGETS_AT_FULL_SIZE = ("search", "ingest")
 ALONE = ("large",)
 """These compare two ways of toolcrib's own, in rows of their own."""
 NOTHING_TO_FIND = (
-    *("call", "authorised_call", "first_index", "ways", "house", "proxy"),
+    *("programs", "call", "authorised_call", "first_index", "ways", "house", "proxy"),
     *("survivors", "flood", "bad_servers", "soak", "large"),
 )
 """These bring their own tools."""
