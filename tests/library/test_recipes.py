@@ -39,7 +39,7 @@ def test_the_page_names_the_versions_that_are_tried():
     )
     assert len(named) == 7
     for name, version in named:
-        package = {"pydantic-ai": "pydantic-ai-slim"}.get(name, name.lower())
+        package = "pydantic-ai-slim" if name == "pydantic-ai" else name
         assert versions[canonicalize_name(package)].startswith(f"{version}."), name
 
 

@@ -271,6 +271,16 @@ class Crib:
         Raises:
             BadRequest: any other block.
 
+        >>> async def main():
+        ...     def noon() -> str:
+        ...         '''Tell what time it is.'''
+        ...         return "12:00"
+        ...     async with open(tools=[noon]) as crib:
+        ...         used = {"type": "tool_use", "id": "1", "name": "local__noon", "input": {}}
+        ...         return (await crib.answer(used))["content"]
+        >>> anyio.run(main)
+        [{'type': 'text', 'text': '12:00'}]
+
         """
         return await answer(self, block)
 
