@@ -94,7 +94,8 @@ def some(lists: Mapping[str, catalog.Tools], size: int) -> dict[str, catalog.Too
 def told(folder: Path, lists: Mapping[str, catalog.Tools], limit: int, hosts: Sequence[str]) -> dict[str, Any]:
     """Return, by host, the tools and the instructions that it gets of a start with known servers."""
     folder.mkdir()
-    config = catalog.write_config(folder, lists, {"gate": {"pass_through_tokens": limit}})
+    section = {"gate": {"pass_through_tokens": limit}, "programs": {"enabled": "off"}}
+    config = catalog.write_config(folder, lists, section)
     command = catalog.toolcrib_command(config)
     catalog.index(config)
     found: dict[str, Any] = {}

@@ -31,7 +31,11 @@ def configure(home: Path, server: FakeServer) -> None:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    return tmp_path / "etc" / "toolcrib" / "toolcrib.json"
+    """Return the config that is written: one that is the same with optional packages installed."""
+    config = tmp_path / "etc" / "toolcrib" / "toolcrib.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"toolcrib": {"programs": {"enabled": "off"}}}')
+    return config
 
 
 @pytest.fixture
@@ -121,7 +125,6 @@ def test_a_server_that_fails_is_named_and_what_is_not_known_is_not_proposed(
 
 
 def test_a_config_that_says_how_many_are_few_has_its_answer(run: Run, home: Path, written: Path, asking: Asking):
-    written.parent.mkdir(parents=True)
     written.write_text('{"toolcrib": {"gate": {"pass_through_tokens": 0}}}')
     asked = asking()
     assert run("init")[0] == 0
@@ -129,7 +132,7 @@ def test_a_config_that_says_how_many_are_few_has_its_answer(run: Run, home: Path
 
 
 def test_with_skills_of_ones_own_their_tools_count_beside_the_list(
-    run: Run, home: Path, asking: Asking, tmp_path: Path
+    run: Run, home: Path, written: Path, asking: Asking, tmp_path: Path
 ):
     """They stay listed, so fewer tools are few: what is proposed saves with them, too."""
     asking(**{WHOLE: "n"})
@@ -138,10 +141,18 @@ def test_with_skills_of_ones_own_their_tools_count_beside_the_list(
     skill = tmp_path / "skills" / "mine" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: mine\ndescription: How I walk the dog.\n---\n1. Take the leash.\n")
-    config = tmp_path / "etc" / "toolcrib" / "toolcrib.json"
-    document = json.loads(config.read_text())
-    document["toolcrib"] = {"skills": {"skill_dirs": [str(tmp_path / "skills")]}}
-    config.write_text(json.dumps(document))
+    document = json.loads(written.read_text())
+    document["toolcrib"]["skills"] = {"skill_dirs": [str(tmp_path / "skills")]}
+    written.write_text(json.dumps(document))
     beside = json.loads(run("tokens", "--json")[1])
     assert alone["listed_whole"] == alone["all_listed"] == beside["all_listed"]
     assert beside["listed_whole"] > alone["listed_whole"] + 300
+
+
+def test_what_stays_listed_with_an_extra_counts_beside_the_list(run: Run, home: Path, written: Path, asking: Asking):
+    pytest.importorskip("pydantic_monty")
+    written.write_text("{}")
+    asking(**{WHOLE: "n"})
+    run("init")
+    found = json.loads(run("tokens", "--json")[1])
+    assert found["listed_whole"] == found["all_listed"] + found["toolcrib"]["own"]["tool_run"]

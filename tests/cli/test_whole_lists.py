@@ -16,7 +16,7 @@ def few(run: Run, tmp_path: Path) -> Path:
     folder.mkdir()
     server = FakeServer(folder, tools=[tool("feed"), tool("wash"), tool("walk")])
     config = tmp_path / "crib.json"
-    section = {"cache_dir": "cache", "state_dir": "state"}
+    section = {"cache_dir": "cache", "state_dir": "state", "programs": {"enabled": "off"}}
     config.write_text(json.dumps({"mcpServers": {"zoo": server.entry()}, "toolcrib": section}), encoding="utf-8")
     assert run("index", "refresh", "--config", str(config))[0] == 0
     return config

@@ -98,8 +98,9 @@ def _write_config(folder: Path, repository: Path) -> Path:
     section: dict[str, Any] = {
         "cache_dir": str(folder / "cache"),
         "state_dir": str(folder / "state"),
-        # By words alone, so that it shows the same whether or not the optional model is installed.
+        # Without the optional model and programs, so that it shows the same whether or not they are installed.
         "tool_search": {"semantic": {"enabled": False}},
+        "programs": {"enabled": "off"},
     }
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
