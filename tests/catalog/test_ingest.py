@@ -247,11 +247,12 @@ def test_names_that_the_policy_does_not_tell_are_known_by_their_digests():
     unusual = public_name("git", "secret three")
     for policy, names in (
         (Policy(deny=("secret", "secret_2")), set()),
-        (Policy(deny=("secret*",)), {"secret", "secret three", unusual}),
-        (Policy(allow=("git.seen",)), {"secret", "secret_2", "secret three", unusual}),
+        # Written as they are, and however their words are joined.
+        (Policy(deny=("secret*",)), {"secret", "secret three", unusual, " secret2", " secretthree"}),
+        (Policy(allow=("git.seen",)), {"secret", "secret_2", "secret three", unusual, " secret2", " secretthree"}),
     ):
         assert set(take(HIDDEN, shaping(policy)).withheld) == set(map(name_digest, names))
-    assert len(take(HIDDEN, shaping(Policy(allow=()), limits={"tools_per_server": 2})).withheld) == 2
+    assert len(take(HIDDEN, shaping(Policy(allow=()), limits={"tools_per_server": 2})).withheld) == 4
 
 
 def test_a_tool_that_some_caller_may_see_is_indexed():

@@ -41,7 +41,7 @@ def found(text: str) -> list[str]:
         ("drop\\_table 请用drop_it删除", ["drop\\_table", "drop_it"]),
         ("See https://drop.io/a-b/db.drop?x=list_runs.", ["/a-b/db.drop", "list_runs."]),
         ("Mail drop_x@list-runs.com, or ask list-runs.dev.", ["drop_x"]),
-        ("`drop` and ``list all`` or `create_issue`", ["`drop", "`list", "`all", "`create_issue"]),
+        ("`drop` and ``list all`` or `create_issue`", ["`drop", "`list all", "`list", "`all", "`create_issue"]),
         ("```sh\ndrop all\n```\ndrop all", ["`sh", "`drop", "`all"]),
         ("", []),
     ],
@@ -75,7 +75,8 @@ def test_a_plain_word_is_a_name_where_the_text_calls_it_a_tool(text: str):
     "text",
     [
         "A drop tool. Any web drop tool.",
-        "Choose the corresponding drop tool.",
+        "Choose any of the corresponding drop tools.",
+        "Choose a corresponding drop tool.",
         "The drop tools of the set, and all drop tools.",
         "This tool drop rows. Use this tool to drop.",
         "A tool to drop. The tool list. The toolbox drop.",

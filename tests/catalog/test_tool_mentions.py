@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes.menu import tool as definition
 from toolcrib.base.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
-from toolcrib.base.names import name_digest, public_name, qualified_spellings
+from toolcrib.base.names import joined_name, name_digest, public_name, qualified_spellings
 from toolcrib.catalog.denied_names import NameMasker, hint
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Policy, VisibilityRule
@@ -111,6 +111,78 @@ def test_any_glob_that_denies_a_tool_takes_its_name_out(how, glob: str):
     assert masker.clean("Run drop_table or db.drop_table.")[0] == f"Run {ANOTHER_TOOL} or {ANOTHER_TOOL}."
 
 
+JOINED = [
+    "dropEverything",
+    "DropEverything",
+    "drop-everything",
+    "Drop-Everything",
+    "DROP_EVERYTHING",
+    "db.dropEverything",
+]
+
+
+@HOW
+@pytest.mark.parametrize("glob", ["drop_everything", "db.drop_everything", "drop_*", "*.drop*"])
+@pytest.mark.parametrize("spelling", [*JOINED, "db-drop-everything", "dbDropEverything"])
+@pytest.mark.parametrize("around", ["Then {} it.", "`{}`", "not {}-like", '"{}"', "{}(id=1)", "```\n{}\n```"])
+def test_a_denied_name_is_replaced_however_its_words_are_joined(how, glob: str, spelling: str, around: str):
+    policy, tools = how(glob), ["db.read_row", "db.drop_everything"]
+    withheld = [] if how is hidden else [name_digest(joined_name("drop_everything"))]
+    if how is denied and "-" not in glob and "db" in spelling and "." not in spelling and "db." not in glob:
+        return  # of a server that was never listed, nobody knows that the tool is its own
+    known = reader(policy, tools).catalog.tools
+    masker = NameMasker(policy.permissions(Caller()), Catalog(known, withheld=withheld), SERVERS, BUILTIN_NAMES)
+    if spelling.count("-") and "-like" in around:
+        return  # one word of several hyphens
+    left = masker.clean(around.format(spelling))[0]
+    assert "verything" not in left.lower()
+    assert "another" in left
+    assert masker.clean(left)[0] == left
+
+
+@HOW
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("`Drop Everything` does it.", f"`{ANOTHER_TOOL}` does it."),
+        ("``drop everything``", f"``{ANOTHER_TOOL}``"),
+        ("Use the Drop Everything tool.", "Use the other tool."),
+        ("Use the useful drop everything tool.", "Use the useful another tool."),
+        ('Call "Drop everything" tool.', 'Call "another" tool.'),
+        ('The tool named "Drop Everything".', f'The tool named "{ANOTHER_TOOL}".'),
+        ("Call the Drop Everything MCP tool.", f"Call the {ANOTHER_TOOL} MCP tool."),
+        # Elsewhere these are words, and so is what the words are part of.
+        ("It will drop everything. Drop Everything!", None),
+        ("`please drop everything now`", None),
+        ("The drop, everything tool.", None),
+        ("The dropeverything and `dropeverything` tool.", None),
+        ("drop/everything or drop.everything", None),
+    ],
+)
+def test_words_apart_are_a_denied_name_in_code_marks_and_where_they_are_called_a_tool(how, text: str, left: str | None):
+    masker = reader(how("drop_everything"), ["db.read_row", "db.drop_everything"])
+    once = masker.clean(text)[0]
+    assert once == (text if left is None else left)
+    assert masker.clean(once)[0] == once
+
+
+@HOW
+def test_a_permitted_tool_whose_words_are_joined_in_another_way_keeps_its_name(how):
+    masker = reader(how("db.drop_everything"), ["db.drop_everything", "gh.dropEverything"])
+    text = "First dropEverything, then `Drop Everything`."
+    if how is hidden:
+        assert masker.clean(text)[0] == text
+    assert masker.clean("db.drop_everything")[0] == ANOTHER_TOOL
+
+
+def test_names_that_a_skill_lists_and_nobody_has_go_in_the_same_spellings():
+    masker = reader(denied("db.drop"), ["db.read_row", "db.drop"])
+    lost = masker.lost(("db__burn_all",))
+    assert lost == {"db__burn_all"}
+    left = masker.without_names("burnAll, burn-all, `Burn All`, dbBurnAll and burn all.", lost)
+    assert left == f"{ANOTHER_TOOL}, {ANOTHER_TOOL}, `{ANOTHER_TOOL}`, {ANOTHER_TOOL} and burn all."
+
+
 @HOW
 @pytest.mark.parametrize("spelling", ["createIssue", "gh.createIssue", "list-runs", "gh__list-runs"])
 def test_names_of_several_words_are_names_in_prose_too(how, spelling: str):
@@ -139,7 +211,7 @@ def test_with_its_server_a_name_of_one_word_is_a_name_in_prose_too(how, spelling
     "text",
     [
         "Read it at https://db.drop.io/x, https://drop:1@db.drop/ or on db.drop.io or gh.com/owner.",
-        "A `drop-in` part, `drop_in`, dropping, `dropped`, a drop in the `ocean`, DROP_TABLE, drop table, drop-tables.",
+        "A `drop-in` part, `drop_in`, dropping, `dropped`, a drop in the `ocean`, drop table, drop-tables.",
         "```\ncurl https://api.io/drop?x=drop\n```",
         "tool_search, tool_call and skill_get find what drops.",
     ],

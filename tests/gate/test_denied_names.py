@@ -344,13 +344,13 @@ async def test_no_listed_text_holds_characters_that_hide_something(tmp_path, era
     said, clean = f"Re{HIDING}ads\n\ta row{HIDING}.", "Reads\n\ta row."
     parameter = {"type": "string", "title": said, "description": said, "x-note": [said]}
     texts = {"title": said, "annotations": {"title": said}, "_meta": {"examples": [{"args": {}, "description": said}]}}
-    hostile = tool("read_row", said, {"id": {**parameter, "enum": [HIDING]}}, **texts)
+    hostile = tool("read_row", said, {"id": {**parameter, "enum": ["a"]}}, **texts)
     config = {"gate": {"pass_through_below": 100}}
     async with world(tmp_path, {"db": [hostile]}, config, listing="auto") as w, w.client(era) as client:
         [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
         assert listed["title"] == listed["annotations"]["title"] == clean
         assert listed["description"].startswith(clean)
-        told = {"type": "string", "title": clean, "description": clean, "x-note": [clean], "enum": [HIDING]}
+        told = {"type": "string", "title": clean, "description": clean, "x-note": [clean], "enum": ["a"]}
         assert listed["inputSchema"]["properties"]["id"] == told
         [hit] = (await client.search("reads", detail="schema"))["tools"]
         assert hit["input_schema"] == listed["inputSchema"]

@@ -16,6 +16,8 @@ _ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
 _SEPARATOR = "__"
+_JOINED = re.compile(r"[^\W_]+(?:[ _-][^\W_]+)*\Z")
+_SEVERAL = re.compile(r"[ _-]|[a-z0-9][A-Z]")
 _HOST_PREFIX, _OURS = "mcp__", "toolcrib__"
 SEPARATORS = (_SEPARATOR, ".", "/", ":")
 """The separators of server and tool in their spellings."""
@@ -44,6 +46,18 @@ def _is_plain_server(server: str) -> bool:
 def qualified_spellings(server: str, tool: str, public: str) -> tuple[str, ...]:
     """Return every spelling qualified by the server; ``allow`` and always patterns are matched against these."""
     return public, f"{server}__{tool}", f"{server}.{tool}", f"{server}/{tool}", f"{server}:{tool}"
+
+
+def joined_key(name: str) -> str:
+    """Return what is the same for ``drop_all``, ``drop-all``, ``dropAll`` and ``drop all``; empty for a single word."""
+    plain = name.replace("__", "_")
+    return spelling_key(plain) if _SEVERAL.search(plain) and _JOINED.match(plain) else ""
+
+
+def joined_name(name: str) -> str:
+    """Return :func:`joined_key` as a name that no tool has, for what stores names of both kinds; empty if it is."""
+    key = joined_key(name)
+    return f" {key}" if key else ""
 
 
 def host_spellings(name: str) -> tuple[str, ...]:

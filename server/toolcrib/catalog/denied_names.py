@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
-from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
+from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, joined_key, qualified_spellings
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Permissions
 
@@ -52,7 +52,7 @@ class DeniedNames:
 
     def __contains__(self, name: str) -> bool:
         """Return whether ``name`` is, or could be, that of a tool hidden from the caller."""
-        known = self._catalog.spelled(name)
+        known = self._known(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
         return self._permissions.denies_name(name) or self._is_kept_back(name)
@@ -63,10 +63,14 @@ class DeniedNames:
         Unlike an event, a document is read by the caller, who knows the names of permitted tools anyway. And a policy
         that denies everything must not turn every word of a document into a name.
         """
-        known = self._catalog.spelled(name)
+        known = self._known(name)
         if known:
             return not any(tool.row in self._rows for tool in known)
         return self._permissions.names_denied(name) or self._is_kept_back(name)
+
+    def _known(self, name: str) -> tuple[Tool, ...]:
+        """Return the tools of this name; if there are none, those of the same words joined in another way."""
+        return self._catalog.spelled(name) or self._catalog.joined(name)
 
     def _is_kept_back(self, name: str) -> bool:
         return self._catalog.withholds(name) or self._belongs_to_denied(name)
@@ -141,10 +145,11 @@ class _Unknown:
         parts = [SEPARATOR.split(host_spellings(name)[-1])[::2] for name in names]
         self._spelled = {mark.join(each) for each in parts for mark in ("__", ".", "/", ":")}
         self._spelled.update(each[-1] for each in parts)
+        self._joined = {joined_key(name) for each in parts for name in ("__".join(each), each[-1])} - {""}
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return the removal of ``name`` if it is one of these."""
-        if name not in self._spelled:
+        if name not in self._spelled and joined_key(name) not in self._joined:
             return None
         from toolcrib.catalog.name_detection import is_several_words  # noqa: PLC0415 - as above
 
@@ -226,8 +231,9 @@ class NameMasker:
         """Return ``text`` without the names of hidden tools, and which permitted tools it names (R149).
 
         "another tool" replaces a denied name, qualified or not, whether the tool is indexed or only mentioned in the
-        policy. A single plain word counts as a name in code marks, or if the text calls it a tool; the host of a URL
-        never does. The second value: public names of permitted tools that a list may lack, the first five; a single
+        policy, and however its words are joined: ``drop_all``, ``drop-all``, ``dropAll``. A single plain word, and
+        several words apart, count as a name in code marks, or if the text calls them a tool; the host of a URL never
+        does. The second value: public names of permitted tools that a list may lack, the first five; a single
         plain word only counts alone in code marks, or every ``get`` in a program would be a mention. Idempotent. Takes
         linear time.
         """
@@ -319,7 +325,8 @@ def _replaced(text: str, left: Iterable[tuple["Place", str]]) -> str:
     pieces: list[str] = []
     at = 0
     for place, word in left:
-        if word != text[place.start : place.end]:
+        # Inside of a phrase that was removed, its words are gone too.
+        if word != text[place.start : place.end] and place.start >= at:
             pieces += [text[at : place.start], word.replace(_GONE, instead_of(text, place))]
             at = place.end
     return "".join([*pieces, text[at:]])

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
-from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
+from toolcrib.base.names import joined_name, name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
 from toolcrib.catalog.definitions import (
     TEXT_MAX,
@@ -143,7 +143,7 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, i
         server=server.key,
         records=tuple(rules.record(draft) for draft in drafts),
         refused=tuple(refused),
-        withheld=_digests((name for item in denied for name in item.withheld), limit),
+        withheld=_digests((name for item in denied for name in item.withheld), 2 * limit),
         denied=_digests((item.name for item in denied), limit),
         instructions=one_line(instructions[:TEXT_MAX]),
     )
@@ -168,7 +168,10 @@ def _scan(entry: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> 
             continue
         # Qualified by its server, a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
-        yield _Denied(name, tuple(each for each in sorted(spellings) if not shaping.policy.anyone.names_denied(each)))
+        withheld = [each for each in sorted(spellings) if not shaping.policy.anyone.names_denied(each)]
+        # However its words are joined: a glob with wildcards tells only how the name itself is written.
+        joined = "" if shaping.policy.anyone.names_denied_joined(name) else joined_name(name)
+        yield _Denied(name, (*withheld, joined) if joined else tuple(withheld))
 
 
 def _digests(names: Iterable[str], limit: int) -> tuple[str, ...]:

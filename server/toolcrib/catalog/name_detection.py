@@ -43,6 +43,21 @@ _CALLED_A_TOOL = re.compile(
 )
 """A plain word, or a list of them, that is called a tool: ``the search tool``, but not ``a web search tool``."""
 
+_PHRASE_CALLED_A_TOOL = re.compile(
+    r"""\b(?:the|use|using|call|calling|run|running|invoke|invoking)\s++["'*\u2018-\u201d]*+
+        (?P<before>(?!(?:an?|any|each|every|its|our|that|the|these|this|those|your)\b)[^\W_]++
+            (?:[ ](?!(?:and|or|mcp|an?|the)\b)[^\W_]++){1,4}?)
+        ["'*\u2018-\u201d]*+\s++(?:MCP\s++)?tool\b
+    | (?P<quoted>["'*\u2018-\u201d]++[^\W_]++(?:[ ][^\W_]++){1,4}?["'*\u2018-\u201d]++)\s++tool\b
+    | \btool\s++(?:(?:named|called)\s++)?
+        (?P<after>["'*\u2018-\u201d]++[^\W_]++(?:[ ][^\W_]++){1,4}?["'*\u2018-\u201d])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A name of several words apart that is called a tool: ``the Drop All tool``; what precedes it may be part of it."""
+
+_PHRASE_IN_CODE = re.compile(r"`++ ?(?P<phrase>(?!another tool)[^\W_]++(?: [^\W_]++){1,4}+) ?`++\Z")
+"""A code span with nothing but a few words apart; our own words are none, so that cleaning is idempotent."""
+
 _A_TOOL = re.compile(r"tool", re.IGNORECASE)
 
 _BREAK = re.compile(r"""[^\w\s"'*,/\u2018-\u201d]""")
@@ -96,7 +111,8 @@ def places(text: str) -> Iterator[Place]:
     """Yield every place in ``text`` that may be a tool's name, in order.
 
     A word of several parts (``create_issue``, ``db.drop``, ``listRuns``) anywhere; a plain word in code marks, or if
-    the text calls it a tool. Hosts of URLs do not count. Takes linear time.
+    the text calls it a tool, and likewise a few words apart, before the places of these words. Hosts of URLs do not
+    count. Takes linear time.
     """
     at = 0
     for piece, in_code in by_code_marks(text):
@@ -106,13 +122,32 @@ def places(text: str) -> Iterator[Place]:
 
 def _in_code(piece: str, at: int) -> Iterator[Place]:
     whole = piece.strip("` ")
+    if phrase := _PHRASE_IN_CODE.match(piece):
+        yield Place(at + phrase.start("phrase"), at + phrase.end("phrase"), "code")
     for found in _WORD.finditer(piece):
         yield from _of_word(found, at, "alone" if found[0] == whole else "code")
 
 
 def _in_prose(piece: str, at: int) -> Iterator[Place]:
     # Most texts do not contain "tool" at all, which is checked much faster.
-    called = _called_tools(piece) if _A_TOOL.search(piece) else frozenset[int]()
+    if not _A_TOOL.search(piece):
+        return _of_words(piece, at, frozenset())
+    phrases = [Place(at + start, at + end, "code") for start, end in _called_phrases(piece)]
+    of_words = _of_words(piece, at, _called_tools(piece))
+    return iter(sorted((*phrases, *of_words), key=lambda place: (place.start, -place.end))) if phrases else of_words
+
+
+def _called_phrases(piece: str) -> Iterator[tuple[int, int]]:
+    """Yield where words apart stand that are called a tool, from each word that may be the first of the name."""
+    for found in _PHRASE_CALLED_A_TOOL.finditer(piece):
+        assert found.lastgroup is not None, "every alternative has a group"
+        words = list(_PLAIN_WORD.finditer(piece, *found.span(found.lastgroup)))
+        # Of "the useful Drop All tool" some end is the name; what is quoted is one as a whole.
+        firsts = words[:-1] if found.lastgroup == "before" else words[:1]
+        yield from ((first.start(), words[-1].end()) for first in firsts)
+
+
+def _of_words(piece: str, at: int, called: frozenset[int]) -> Iterator[Place]:
     starts = several_words(piece)
     if called:
         starts = sorted((*starts, *called))
@@ -176,6 +211,8 @@ def counted_candidates(text: str) -> Counter[str]:
     for piece, is_code in by_code_marks(text):
         if is_code and _URL_MARK not in piece:
             code.append(piece)
+            if phrase := _PHRASE_IN_CODE.match(piece):
+                counts[_CODE_MARK + phrase["phrase"]] += 1
         elif is_code:
             counts.update(_of_code(piece))
         elif _says_tool(piece):

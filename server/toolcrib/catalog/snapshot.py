@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import JsonObject, LoadingMode, Tool
-from toolcrib.base.names import SEPARATORS, name_digest, public_name
+from toolcrib.base.names import SEPARATORS, joined_key, joined_name, name_digest, public_name
 from toolcrib.base.text import spelling_key
 from toolcrib.policy.rules import Permissions
 
@@ -236,8 +236,21 @@ class Catalog:
         return tuple({tool.row: tool for tool in found}.values())
 
     def withholds(self, name: str) -> bool:
-        """Return whether a tool that nobody may use has this public or bare name."""
-        return bool(self._withheld) and name_digest(name) in self._withheld
+        """Return whether a tool that nobody may use has this public or bare name, however its words are joined."""
+        if not self._withheld:
+            return False
+        joined = joined_name(name)
+        return name_digest(name) in self._withheld or (joined != "" and name_digest(joined) in self._withheld)
+
+    def joined(self, name: str) -> tuple[Tool, ...]:
+        """Return the tools that have this name of several words, bare or public, however these are joined."""
+        key = joined_key(name)
+        if not key:
+            return ()
+        found = [tool for named in self._by_server.values() for tool in named.exact(key)]
+        # Of the same letters, but as one word, a name is another one.
+        names = ((tool, (*_own_names(tool.server, tool), tool.public_name)) for tool in found)
+        return tuple({tool.row: tool for tool, own in names if key in map(joined_key, own)}.values())
 
     def exact(self, query: str) -> tuple[Tool, ...]:
         """Return the tools that ``query`` names: bare or qualified, ignoring case and separators."""

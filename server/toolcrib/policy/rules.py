@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.base.model import Caller, JsonObject, SideEffects, Skill, Tool
-from toolcrib.base.names import SEPARATOR, bare_name, beginnings, qualified_spellings
+from toolcrib.base.names import SEPARATOR, bare_name, beginnings, joined_key, qualified_spellings
 from toolcrib.base.text import glob_matcher, glob_may_begin
 from toolcrib.config.schema import ConfirmSection, Effect, PolicySection, SkillPermission, SkillsSection
 
@@ -148,6 +148,9 @@ class Permissions:
         by_name = dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends)
         self._denied_names = frozenset(glob for glob in by_name if not _WILDCARDS.search(glob))
         self._denied_by_name = glob_matcher(by_name)
+        self._denied_joined = frozenset(
+            filter(None, (joined_key(SEPARATOR.sub("_", name)) for name in self._denied_names))
+        )
 
     def permits(self, server: str, tool: str, public: str) -> bool:
         """Return whether this kind of caller may use the tool. A deny in any spelling wins."""
@@ -207,9 +210,16 @@ class Permissions:
     def names_denied(self, name: str) -> bool:
         """Return whether a deny that is about some tools, not simply about all, is about ``name``.
 
-        A glob such as ``*create*`` is about names with ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
+        A name without wildcards counts however its words are joined. A glob such as ``*create*`` is about names with
+        ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
         """
-        return name in self._denied_names or ("_" in name and self._denied_by_name(name))
+        if name in self._denied_names or ("_" in name and self._denied_by_name(name)):
+            return True
+        return bool(self._denied_joined) and self.names_denied_joined(name)
+
+    def names_denied_joined(self, name: str) -> bool:
+        """Return whether a deny without wildcards is about the words of ``name``, however they are joined."""
+        return joined_key(name) in self._denied_joined
 
 
 def _bare_end(glob: str) -> str:

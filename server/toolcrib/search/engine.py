@@ -66,6 +66,8 @@ _LEAD = 1.25
 
 _IDENTIFIER = re.compile(r"\S*(?:[_./:-]\w|[_:/-]\Z|[a-z][A-Z])\S*")
 """A token that is written like a name or its beginning: with a separator or in camel case."""
+_SNAKE = re.compile(r"[^\W_]_+[^\W_]")
+"""What only names have; camel case and hyphens are in other words too, such as ``GitHub``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,9 @@ class Engine(Generic[T]):
                 evidence = CERTAINTY
             elif ranked.matches and ranked.matches[0][0] != begun[0]:
                 evidence = NO_EVIDENCE
+        elif not named and (is_name or _SNAKE.search(query)):
+            # Whoever writes a name means what has it. Here nothing has, hidden or not, whatever else its words are in.
+            evidence = replace(evidence, as_said=False)
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
 
     def _ranker(self, postings: Postings) -> Relevance:
