@@ -11,7 +11,7 @@ from shelving import found, instructions, put, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from worlds import ERAS, MODERN, Client, World, world
+from worlds import ERAS, MODERN, Client, JsonObject, World, world
 
 pytestmark = pytest.mark.anyio
 
@@ -213,12 +213,12 @@ async def test_nor_is_a_skill_found_by_a_denied_name_that_it_speaks_of(telling_s
 
 
 async def test_what_means_something_to_a_program_stays(tmp_path):
-    values = {"enum": ["drop_table", "keep"], "const": "drop_table", "default": "drop_table", "pattern": "^drop_table$"}
+    values = {"enum": ["drop", "keep"], "const": "drop", "default": "drop", "pattern": "^drop_table$"}
     schema = {"type": "string", "description": "Not drop_table.", **values}
     named = {"drop_table": {"type": "string", "description": "No drop_table."}}
     tools = [tool("read_row", "Reads.", {"next": schema, "drop_table": named["drop_table"]}, ["drop_table"])]
-    server = {"db": [*tools, tool("drop_table")]}
-    config = {"policy": {"deny": ["drop_table"]}, "gate": {"pass_through_below": 100}}
+    server = {"db": [*tools, tool("drop_table"), tool("drop")]}
+    config = {"policy": {"deny": ["drop_table", "db.drop"]}, "gate": {"pass_through_below": 100}}
     async with world(tmp_path, server, config) as w, w.client() as client:
         [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
         assert listed["inputSchema"]["properties"]["next"] == {**schema, "description": "Not another tool."}
@@ -227,9 +227,9 @@ async def test_what_means_something_to_a_program_stays(tmp_path):
         [hit] = (await client.search("reads", detail="schema"))["tools"]
         assert hit["input_schema"] == listed["inputSchema"]
         [hit] = (await client.search("reads"))["tools"]
-        assert hit["signature"] == 'db__read_row(drop_table: string, next?: "drop_table")'
+        assert hit["signature"] == 'db__read_row(drop_table: string, next?: "drop")'
         said = (await client.tool_call("db.read_row", {"drop_table": "x", "next": "x"}))["content"][0]["text"]
-        assert 'must be "drop_table"' in said
+        assert 'must be "drop"' in said
         result = await client.tool_call("db.read_row", {"drop_table": "drop_table"})
         assert result["content"][0]["text"] == 'ran read_row {"drop_table": "drop_table"}'
 
@@ -332,6 +332,104 @@ async def test_a_mark_in_one_text_of_a_skill_hides_no_denied_name_in_the_next(tm
         assert await found(client, "another tool", search_type="regex") == ["one"]
         for kind in ("regex", "fts"):
             assert await found(client, "plugh", search_type=kind) == []
+
+
+# -- values and joined spellings -------------------------------------------------------------------
+
+SIBLING = tool(
+    "run_action",
+    "Runs an action: dropEverything, drop-everything or `Drop Everything`, with the Drop Everything tool.",
+    {
+        "action": {"type": "string", "enum": ["keep_row", "drop_everything", "dropEverything", "drop_all", "delete"]},
+        "next": {"type": "string", "default": "db__drop_everything"},
+        "kind": {"oneOf": [{"const": "drop_everything", "title": "x"}, {"const": "keep_row"}]},
+        "only": {"enum": ["drop_everything"]},
+        "drop_everything": {"type": "boolean", "default": True},
+        "deep": {"type": "array", "items": {"properties": {"enum": {"enum": ["db__drop_everything", 5]}}}},
+    },
+    ["action"],
+    outputSchema={"type": "object", "properties": {"done": {"enum": ["drop_everything", "keep_row"]}}},
+)
+ACTIONS = {"db": [SIBLING, tool("drop_everything", "Drops."), tool("delete", "Deletes.")]}
+BY_POLICY = {
+    "denied by name": {"deny": ["drop_everything", "db.delete"]},
+    "denied by a glob": {"deny": ["*.drop_*", "delete"]},
+    "in no allow": {"allow": ["db.run_action"]},
+    "hidden from one": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["drop_everything", "delete"]}]},
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("policy", BY_POLICY)
+async def test_no_value_of_another_tool_is_the_name_of_a_denied_one(tmp_path, policy, era):
+    config = {"policy": BY_POLICY[policy], "gate": {"pass_through_below": 100}}
+    async with world(tmp_path, ACTIONS, config, listing="auto") as w, w.client(era, caller=RED) as client:
+        [listed] = [each for each in await client.tools() if each["name"] == "db__run_action"]
+        given = listed["inputSchema"]["properties"]
+        assert given["action"]["enum"] == ["keep_row", "drop_all", "delete"], "a single word is an action of many"
+        assert given["next"] == {"type": "string"}
+        assert given["kind"]["oneOf"] == [{"title": "x", "not": {}}, {"const": "keep_row"}]
+        assert given["only"] == {"not": {}}
+        assert given["deep"]["items"]["properties"]["enum"]["enum"] == [5]
+        assert given["drop_everything"] == {"type": "boolean", "default": True}, "which a call needs"
+        assert listed.get("outputSchema", {}).get("properties") in (None, {"done": {}})
+        for detail in ("signature", "schema"):
+            for query in ("runs an action", "run_action"):
+                await client.call("tool_search", {"query": query, "detail": detail, "include_always_loaded": True})
+        for wrong in ({}, {"action": "zorp_everything"}, {"action": "drop_everything"}, {"action": 5}):
+            refused = await client.tool_call("db.run_action", wrong)
+            assert refused["isError"]
+            assert "keep_row" in refused["content"][0]["text"]
+        said = "".join("".join(lines) for lines in w.said)
+        for spelling in ("dropEverything", "drop-everything", "Drop Everything", "db__drop_everything"):
+            assert spelling not in said
+        # The parameter is left, in schemas, in signatures and in the words of a mistake.
+        assert not re.search(r"""(?<!properties": \{")drop_everything(?!\\*": ?\{|\?|: )""", said)
+
+
+@pytest.mark.parametrize("door", ["direct", "tool_call"])
+async def test_a_value_that_is_the_name_of_a_denied_tool_is_refused_and_nothing_runs(tmp_path, door):
+    async def answers(w: World, caller: Caller, action: str) -> JsonObject:
+        async with w.client(caller=caller) as client:
+            arguments = {"action": action, "drop_everything": False}
+            return await (
+                client.call("db__run_action", arguments)
+                if door == "direct"
+                else client.tool_call("db__run_action", arguments)
+            )
+
+    config = {"policy": BY_POLICY["hidden from one"]}
+    async with world(tmp_path, ACTIONS, config) as w:
+        refused = await answers(w, RED, "drop_everything")
+        assert "'action'" in str(refused) or "action: " in str(refused)
+        assert refused["isError"]
+        assert w["db"].calls() == []
+        for caller, action in ((RED, "keep_row"), (RED, "delete"), (Caller("b"), "drop_everything")):
+            assert "isError" not in await answers(w, caller, action)
+        assert len(w["db"].calls()) == 3
+        if door == "direct":
+            # Any other mistake is for the server to refuse.
+            assert "isError" not in await answers(w, RED, "zorp_everything")
+
+
+@pytest.mark.parametrize("policy", BY_POLICY)
+async def test_the_name_of_a_denied_tool_is_never_answered_with_certainty(tmp_path, policy):
+    sure = tool("keep_everything", "Keeps everything, does not drop everything.", {"drop_everything": {}})
+    servers = {"db": [*ACTIONS["db"], sure, *(tool(f"feed_{number}") for number in range(20))]}
+    config = {"policy": {**BY_POLICY[policy]}}
+    if "allow" in config["policy"]:
+        config["policy"]["allow"] = [*config["policy"]["allow"], "db.keep_everything", "db.feed_*"]
+    async with world(tmp_path, servers, config) as w, w.client(caller=RED) as client:
+        for query in (
+            "drop_everything",
+            "db__drop_everything",
+            "db.drop_everything",
+            "dropEverything",
+            "drop-everything",
+        ):
+            denied, absent = await client.search(query), await client.search(query.replace("drop", "zorp"))
+            assert (denied["confidence"] == "high") is False
+            assert (absent["confidence"] == "high") is False
 
 
 # -- hidden characters ---------------------------------------------------------------------------

@@ -454,15 +454,19 @@ class ArgumentChecks:
         schema = self._known(tool)
         return {"type": "object"} if schema is None else schema
 
-    async def check(self, tool: Tool, arguments: JsonObject) -> list[Misfit] | None:
+    async def check(self, tool: Tool, arguments: JsonObject, reduced: JsonObject | None = None) -> list[Misfit] | None:
         """Return the validation errors; None if they cannot be determined in time.
 
-        It is tried for a few milliseconds on the event loop, then with the full deadline in a worker thread.
+        ``reduced`` is the schema as the caller reads it, where that is another one. It is tried for a few milliseconds
+        on the event loop, then with the full deadline in a worker thread.
         """
-        schema = self._known(tool)
+        schema, key = self._known(tool), tool.fingerprint
         if schema is None:
             return []
-        check = partial(self._checker.check, tool.fingerprint, schema, arguments)
+        if reduced is not None:
+            # By its content: callers with other permissions may read it in another way.
+            schema, key = reduced, f"{key} {sha256(compact(reduced).encode('utf-8', 'surrogatepass')).hexdigest()}"
+        check = partial(self._checker.check, key, schema, arguments)
         quick = check(budget_ms=_INLINE_CHECK_MS)
         return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
 

@@ -1,8 +1,9 @@
 """Makes a downstream's tool definition fit to be listed: repaired if that is safe, refused otherwise."""
 
+import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -82,6 +83,68 @@ def _in_member(key: str, member: Any, path: Path, found: list[tuple[Path, str]])
         _in_value(member, path, found)
     else:
         _in_schema(member, path, found)
+
+
+def values_in(definition: JsonObject) -> Iterator[str]:
+    """Yield the texts among the values that the input and output schema of a definition allow or suggest."""
+    for schema in _schemas_in([definition.get(key) for key in _SCHEMAS]):
+        for value in (*as_list(schema.get("enum")), schema.get("const"), schema.get("default")):
+            if isinstance(value, str):
+                yield value
+
+
+def without_values(definition: JsonObject, is_gone: Callable[[str], bool]) -> JsonObject:
+    """Return a definition whose input schema allows and suggests no value that ``is_gone``.
+
+    An output schema allows anything where it had one of these values, since results pass as they are.
+    """
+    if not any(map(is_gone, values_in(definition))):
+        return definition
+    made = copy.deepcopy(definition)
+    for key in _SCHEMAS & made.keys():
+        for schema in _schemas_in([made[key]]):
+            _drop_values(schema, is_gone, is_input=key == "inputSchema")
+    return made
+
+
+def _drop_values(schema: JsonObject, is_gone: Callable[[str], bool], *, is_input: bool) -> None:
+    """Drop values from one schema in place, not from those inside of it."""
+
+    def gone(value: Any) -> bool:
+        return isinstance(value, str) and is_gone(value)
+
+    values = as_list(schema.get("enum"))
+    left = [value for value in values if not gone(value)]
+    if gone(schema.get("default")):
+        del schema["default"]
+    is_const = gone(schema.get("const"))
+    if len(left) == len(values) and not is_const:
+        return
+    schema.pop("enum", None)
+    if is_const:
+        del schema["const"]
+    if is_input and left and not is_const:
+        schema["enum"] = left
+    elif is_input:
+        # No value is left. An empty enum is no valid one, and hosts refuse a whole list because of it.
+        schema["not"] = {}
+
+
+def _schemas_in(schemas: Iterable[Any]) -> Iterator[JsonObject]:
+    """Yield every schema among and inside of these, but for names of parameters and the like, which are none."""
+    left = list(schemas)
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += cast("list[Any]", value)
+        elif isinstance(value, dict):
+            schema = cast("JsonObject", value)
+            yield schema
+            for key, member in schema.items():
+                if key in _NAMED_SCHEMAS:
+                    left += as_object(member).values()
+                elif key not in _DATA and key not in _VALUES:
+                    left.append(member)
 
 
 def prose_of(definition: JsonObject) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
-from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, joined_key, qualified_spellings
+from toolcrib.base.names import SEPARATOR, SEPARATORS, bare_name, host_spellings, joined_key, qualified_spellings
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Permissions
 
@@ -67,6 +67,18 @@ class DeniedNames:
         if known:
             return not any(tool.row in self._rows for tool in known)
         return self._permissions.names_denied(name) or self._is_kept_back(name)
+
+    def is_value(self, value: str) -> bool:
+        """Return whether a value that a schema allows is a name of a hidden tool, of several words or public.
+
+        A glob with wildcards does not make a value a name: there has to be such a tool.
+        """
+        known = self._known(value)
+        if known:
+            return not any(tool.row in self._rows for tool in known)
+        if self._permissions.names_denied_exactly(value) or self._catalog.withholds(value):
+            return True
+        return SEPARATORS[0] in value and self._belongs_to_denied(value)
 
     def _known(self, name: str) -> tuple[Tool, ...]:
         """Return the tools of this name; if there are none, those of the same words joined in another way."""

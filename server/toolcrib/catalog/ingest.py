@@ -28,9 +28,10 @@ from toolcrib.catalog.definitions import (
     texts_in,
     texts_in_value,
     tool_name,
+    values_in,
 )
 from toolcrib.catalog.index import EXAMPLES, ROW_FORMAT
-from toolcrib.catalog.name_detection import Candidates
+from toolcrib.catalog.name_detection import Candidates, may_name_a_tool
 from toolcrib.catalog.parameters import Parameter, declares, parameters, resolve, signature
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection, ToolSection
 from toolcrib.config.settings import ServerSettings, Settings, scoped_globs
@@ -170,7 +171,7 @@ def _scan(entry: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> 
         spellings = {name, public} - {f"{server}__{name}"}
         withheld = [each for each in sorted(spellings) if not shaping.policy.anyone.names_denied(each)]
         # However its words are joined: a glob with wildcards tells only how the name itself is written.
-        joined = "" if shaping.policy.anyone.names_denied_joined(name) else joined_name(name)
+        joined = "" if shaping.policy.anyone.names_denied_exactly(name) else joined_name(name)
         yield _Denied(name, (*withheld, joined) if joined else tuple(withheld))
 
 
@@ -307,7 +308,8 @@ class _Rules:
         # Texts examined above are skipped.
         seen = set(descriptions)
         others = [text for path, text in chain(draft.texts, examples) if path != (key,) and text not in seen]
-        read = {*beyond, *among(others)}
+        named = {f"`{value}" for value in values_in(draft.definition) if may_name_a_tool(value)}
+        read = {*beyond, *among(others), *named}
         rest = read.difference(*searched.values())
         return {column: tuple(names) for column, names in {**searched, "": sorted(rest)}.items() if names}
 

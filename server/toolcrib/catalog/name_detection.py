@@ -299,6 +299,17 @@ def _is_apart(text: str, at: int) -> bool:
     return not _has_code(text) or not (_has_code(text[:at]) or any(mark in text for mark in _FENCES))
 
 
+_VALUE = re.compile(r"[\w.:/-]{1,200}\Z")
+
+
+def may_name_a_tool(value: str) -> bool:
+    """Return whether a value that a schema allows may be the name of a tool: of several words, or with its server.
+
+    A single word is an action of many: denying one server's ``delete`` must not cut what others allow.
+    """
+    return _VALUE.match(value) is not None and is_several_words(value)
+
+
 def is_several_words(name: str) -> bool:
     """Return whether ``name`` has the form of a name, so that it also counts in running text."""
     return _SEVERAL_WORDS.search(name) is not None

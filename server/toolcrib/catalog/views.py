@@ -15,11 +15,20 @@ from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
-from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
+from toolcrib.catalog.definitions import (
+    Path,
+    listed_definition,
+    said,
+    texts_in,
+    texts_in_value,
+    with_text,
+    without_values,
+)
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolTexts, Versions, description_of
 from toolcrib.catalog.own_words import NO_ASKING, AskingByTool
+from toolcrib.catalog.parameters import signature
 from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.search.capabilities import Capabilities
@@ -87,7 +96,8 @@ class CatalogView:
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
         self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, masker))
         self._edits: dict[int, tuple[tuple[Path, str], ...]] = {}
-        self._descriptions: dict[int, str] = {}
+        self._briefs: dict[int, tuple[str, str]] = {}
+        self._reduced: dict[int, JsonObject | None] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CatalogView) and other.permitted is self.permitted and other.own is self.own
@@ -116,7 +126,7 @@ class CatalogView:
         for row in found.keys() & asked.naming.keys():
             definition, card = found[row]
             cleaned = self._definition(row, definition)
-            found[row] = cleaned, self._card(card, description_of(*said(cleaned)))
+            found[row] = cleaned, self._card(card, *self._brief(row, cleaned))
         return found
 
     def cards(self, rows: Iterable[int]) -> dict[int, Card]:
@@ -124,12 +134,21 @@ class CatalogView:
         asked = self._asked(rows)
         cards = self._index.cards(asked.rows, asked.versions)
         naming = cards.keys() & asked.naming.keys()
-        unknown = naming - self._descriptions.keys()
+        unknown = naming - self._briefs.keys()
         for row, definition in (self._index.definitions(unknown, asked.versions) if unknown else {}).items():
-            self._descriptions[row] = description_of(*said(self._definition(row, definition)))
+            self._briefs[row] = self._brief(row, self._definition(row, definition))
         for row in naming:
-            cards[row] = self._card(cards[row], self._descriptions.get(row, ""))
+            cards[row] = self._card(cards[row], *self._briefs.get(row, ("", "")))
         return cards
+
+    def reduced_schema(self, row: int) -> JsonObject | None:
+        """Return a tool's input schema without values that name denied tools; None if it has none."""
+        if row not in self._reduced:
+            asked = self._asked([row])
+            stored = self._index.definitions(asked.naming, asked.versions).get(row)
+            reduced = stored and without_values(stored, self._is_denied_value)
+            self._reduced[row] = reduced["inputSchema"] if reduced and reduced is not stored else None
+        return self._reduced[row]
 
     # -- what is searched ------------------------------------------------------------------------
 
@@ -263,11 +282,23 @@ class CatalogView:
             edits = self._edits[row] = tuple((path, clean) for path, text, clean in cleaned if clean != text)
         for path, after in edits:
             definition = with_text(definition, path, after)
-        return definition
+        return without_values(definition, self._is_denied_value)
 
-    def _card(self, card: Card, description: str) -> Card:
+    def _is_denied_value(self, value: str) -> bool:
+        from toolcrib.catalog.name_detection import may_name_a_tool  # noqa: PLC0415 - no start waits for its patterns
+
+        return may_name_a_tool(value) and self.masker.denied.is_value(value)
+
+    def _brief(self, row: int, definition: JsonObject) -> tuple[str, str]:
+        """Return the description and the signature of a tool with this definition."""
+        number = self.number_by_row.get(row)
+        name = "" if number is None else self.permitted.tools[number].public_name
+        return description_of(*said(definition)), signature(name, definition["inputSchema"])
+
+    def _card(self, card: Card, description: str, shown_signature: str) -> Card:
         tags = tuple(tag for tag in card.tags if self._clean(tag) == tag)
-        return replace(card, description=description, tags=tags, examples=tuple(map(self._example, card.examples)))
+        examples = tuple(map(self._example, card.examples))
+        return replace(card, description=description, signature=shown_signature, tags=tags, examples=examples)
 
     def _example(self, example: Example) -> Example:
         args = dict(example.args)

@@ -153,7 +153,7 @@ class ProgramUseCases:
             program = Program(
                 source,
                 {
-                    name: running.Tool(tool.public_name, self._tools.input_schema(tool))
+                    name: running.Tool(tool.public_name, await self._tools.input_schema(request.session, tool))
                     for name, tool in imported.items()
                 },
             )

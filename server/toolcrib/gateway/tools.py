@@ -667,9 +667,9 @@ class ToolUseCases:
 
         return await anyio.to_thread.run_sync(named)
 
-    def input_schema(self, tool: Tool) -> JsonObject:
-        """Return the schema of a tool's arguments."""
-        return self._checks.schema(tool)
+    async def input_schema(self, session: Session, tool: Tool) -> JsonObject:
+        """Return the schema of a tool's arguments as the session's caller reads it."""
+        return await self._reduced(session, tool) or self._checks.schema(tool)
 
     async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
         """Return the question to a person whether a tool may run, with its arguments."""
@@ -813,7 +813,9 @@ class ToolUseCases:
         return not name or self._find(session, name, forgiving=False) is not None
 
     async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:
-        return await self._resolve(request.session, name, forgiving=False), as_object(arguments)
+        tool, given = await self._resolve(request.session, name, forgiving=False), as_object(arguments)
+        await self._refuse_denied_values(request.session, tool, given)
+        return tool, given
 
     async def _decide_any(
         self, request: Request, name: str, arguments: object, *, read_only: bool
@@ -912,15 +914,38 @@ class ToolUseCases:
         if arguments is None:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
-        misfits = await checks.check(tool, arguments)
+        reduced = await self._reduced(session, tool)
+        misfits = await checks.check(tool, arguments, reduced)
         if misfits and (downstream := self.fleet.resolve(tool.server, session)).status.state is not State.READY:
             with downstream.open_call(request):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
-            misfits = await checks.check(tool, arguments)
+            reduced = await self._reduced(session, tool)
+            misfits = await checks.check(tool, arguments, reduced)
         if misfits:
             raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
         return tool, arguments
+
+    async def _reduced(self, session: Session, tool: Tool) -> JsonObject | None:
+        """Return a tool's input schema as the caller reads it, if it names denied tools among its values."""
+        catalog = self.indexer.current()
+        if self.gate.hides_nothing(session):
+            return None
+        view = self.finder.view(session, catalog)
+        return None if view.hides_nothing else await anyio.to_thread.run_sync(view.reduced_schema, tool.row)
+
+    async def _refuse_denied_values(self, session: Session, tool: Tool, arguments: JsonObject) -> None:
+        """Let pass arguments of a direct call that have no value which names a denied tool.
+
+        Raises:
+            BadRequest: the schema has such a value, and they have it: to the caller it is none of the values.
+
+        """
+        reduced = await self._reduced(session, tool)
+        if reduced is None or await self._checks.check(tool, arguments):
+            return  # as any other mistake, for the server to refuse
+        if misfits := await self._checks.check(tool, arguments, reduced):
+            raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
 
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""

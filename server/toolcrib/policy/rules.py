@@ -213,13 +213,11 @@ class Permissions:
         A name without wildcards counts however its words are joined. A glob such as ``*create*`` is about names with
         ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
         """
-        if name in self._denied_names or ("_" in name and self._denied_by_name(name)):
-            return True
-        return bool(self._denied_joined) and self.names_denied_joined(name)
+        return self.names_denied_exactly(name) or ("_" in name and self._denied_by_name(name))
 
-    def names_denied_joined(self, name: str) -> bool:
-        """Return whether a deny without wildcards is about the words of ``name``, however they are joined."""
-        return joined_key(name) in self._denied_joined
+    def names_denied_exactly(self, name: str) -> bool:
+        """Return whether a deny without wildcards is about ``name``, or about its words joined in another way."""
+        return name in self._denied_names or (bool(self._denied_joined) and joined_key(name) in self._denied_joined)
 
 
 def _bare_end(glob: str) -> str:
