@@ -52,7 +52,7 @@ def _class(node: ast.stmt, value: type) -> Iterator[str]:
             yield f"| `{ast.unparse(item.target)}` | `{_type(item.annotation, value)}` | {default} |"
         yield ""
     # Of a dataclass the fields say how it is made; what is made by a function is not made otherwise.
-    is_made_here = not fields and "Made by" not in (inspect.getdoc(value) or "")
+    is_made_here = not fields and not re.search("(?:Made|Got) by ", inspect.getdoc(value) or "")
     for item in node.body:
         if isinstance(item, Function) and (_is_public(item.name) or (item.name == "__init__" and is_made_here)):
             yield from _function(item, "###", value, node.name)
