@@ -36,6 +36,7 @@ from toolcrib.gateway.composition import Gateway
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
+from toolcrib.server.builtin.programs import RunProgram
 from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.server.protocol import RequestHandler
@@ -44,6 +45,7 @@ from toolcrib.server.serving import Serving, open_server
 __all__ = [
     "BUILTINS",
     "ERAS",
+    "LISTED",
     "OWN_TOOLS",
     "SCHEMAS",
     "SKILL_TOOLS",
@@ -69,6 +71,9 @@ SKILL_TOOLS = [SearchSkills.name, GetSkills.name, ListSkills.name]
 """What follows them where there are skills."""
 
 OWN_TOOLS = [*BUILTINS, *SKILL_TOOLS]
+
+LISTED = [*BUILTINS, RunProgram.name, *SKILL_TOOLS]
+"""What the default config lists of our own tools: tests install what programs need."""
 
 PATIENCE_S = 30
 """How long something that comes at once is waited for: longer than a busy machine takes, shorter than a test may."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.crib import connected, environment
-from worlds import OWN_TOOLS
+from worlds import LISTED
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_the_examples_start_and_do_what_their_comments_say(environ: dict[s
     registered = json.loads((ROOT / "mcp.json.example").read_text(encoding="utf-8"))["mcpServers"]["toolcrib"]
     command = [shutil.which(registered["command"], path=environ["PATH"]), *registered["args"]]
     async with connected(command, env=environ, cwd=ROOT) as client:
-        ours = OWN_TOOLS
+        ours = LISTED
         assert await client.names() == [*ours, "time__get_current_time"]
         assert "git__git_log" in await client.found("last commits", server="git")
         assert await client.found("git_reset", search_type="exact") == []

@@ -28,6 +28,12 @@ async def test_it_is_listed_where_programs_are_on_and_not_where_they_are_off(tmp
         assert "Unknown tool: tool_run" in str(await client.tried("tool_run", {"code": "1"}))
 
 
+async def test_a_config_without_search_lists_nothing_of_ours(tmp_path):
+    config = {**ON, "tool_search": {"enabled": False}}
+    async with world(tmp_path, {"git": git()}, config) as w, w.client() as client:
+        assert "tool_run" not in await client.names()
+
+
 async def test_where_the_extra_is_missing_nothing_is_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("toolcrib.server.builtin.programs.are_installed", lambda: False)
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:

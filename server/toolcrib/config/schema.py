@@ -641,7 +641,7 @@ class ProgramsSection(Section):
     """Programs over tools, run by `tool_run`; only with the extra `programs`."""
 
     enabled: Literal["auto", "off"] = "auto"
-    """`auto`: list `tool_run` where the extra is installed."""
+    """`auto`: list `tool_run` where the extra is installed, unless `tool_search.enabled` is false."""
     writes: Literal["ask", "never", "allow"] = "ask"
     """Tools that are not declared read-only: `ask` a person in each run, `never` call them, or `allow` them."""
     timeout_s: Seconds = 120

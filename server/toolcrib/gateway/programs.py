@@ -285,15 +285,15 @@ class _Host:
             raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.") from None
         if result.get("resultType", "complete") != "complete":
             raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.")
-        size = weight(result, self._section.result_bytes)
+        taking = partial(_taken, result, self._section.result_bytes)
+        is_small = weight(result, _READ_INLINE) <= _READ_INLINE
+        size, text = taking() if is_small else await anyio.to_thread.run_sync(taking)
         if size > self._section.result_bytes:
             raise CallFailed(
                 f"The result of {tool.public_name} is larger than {self._section.result_bytes} bytes "
                 "(programs.result_bytes)."
             )
         self.bytes_read += size
-        marking = partial(marked, result)
-        text = marking() if size <= _READ_INLINE else await anyio.to_thread.run_sync(marking)
         if result.get("isError"):
             raise CallFailed(text[1:])
         return text
@@ -391,6 +391,12 @@ async def _decoded(arguments: str) -> Any:
         return await anyio.to_thread.run_sync(json.loads, arguments)
     except (ValueError, RecursionError):
         raise CallFailed("The arguments are no JSON, or nested too deeply.") from None
+
+
+def _taken(result: JsonObject, most: int) -> tuple[int, str]:
+    """Return the size of a result and, unless that is more than ``most``, what its program gets."""
+    size = weight(result, most)
+    return size, marked(result) if size <= most else ""
 
 
 def marked(result: JsonObject) -> str:

@@ -318,6 +318,8 @@ class ResultPages:
             del self._kept[handle]
 
 
+_QUICK = 16 * 1024
+"""Bytes of a result whose size is computed on the event loop."""
 _LARGE = 2
 """A page this many times as large as others is announced before it is read."""
 
@@ -363,7 +365,10 @@ class LongResults:
         if self._marks_hidden:
             result = await anyio.to_thread.run_sync(_marked, result)
         if request.whole_results:
-            return result, weight(result, self._limits.result_max_bytes)
+            size = weight(result, _QUICK)
+            if size > _QUICK:
+                size = await anyio.to_thread.run_sync(weight, result, self._limits.message_max_bytes)
+            return result, size
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:

@@ -60,8 +60,9 @@ class RunProgram(BuiltinTool[RunArguments]):
 
     @staticmethod
     def is_offered_by(generation: Generation) -> bool:
-        """Return whether programs can run, and the config does not disable them."""
-        return generation.settings.toolcrib.programs.enabled != "off" and are_installed()
+        """Return whether programs can run, and the config disables neither them nor all that is ours but skills."""
+        section = generation.settings.toolcrib
+        return section.programs.enabled != "off" and section.tool_search.enabled and are_installed()
 
     async def run(self, request: Request, given: RunArguments) -> JsonObject:
         """Run the program, and return its value and what it printed.

@@ -1,0 +1,60 @@
+"""Large results in programs: others are answered meanwhile."""
+
+import json
+import time
+
+import anyio
+import pytest
+
+from toolcrib.config.schema import ProgramsSection
+from toolcrib.gateway.programs import marked
+from toolcrib.programs.running import Deadline, Program, Run
+from toolcrib.programs.source import read
+from toolcrib.programs.workers import Workers
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+ROWS = [{"id": number, "name": f"row {number}", "share": number * 1.5} for number in range(195_000)]
+RESULTS = {
+    "text": {"content": [{"type": "text", "text": json.dumps(ROWS)}]},
+    "structured": {"content": [], "structuredContent": {"result": ROWS}},
+}
+
+
+class Answering:
+    """A host that answers each call with one of the results."""
+
+    async def call(self, name: str, arguments: str) -> str:
+        assert arguments == "{}"
+        return await anyio.to_thread.run_sync(marked, RESULTS[name])
+
+    async def search(self, query: str, limit: int) -> str:
+        raise AssertionError((query, limit))
+
+    async def result(self, handle: str) -> str:
+        raise AssertionError(handle)
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(tmp_path, kind):
+    async def told(_name: str) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    waits: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began = time.thread_time()
+            await anyio.sleep(0.001)
+            waits.append(time.thread_time() - began)
+
+    section = ProgramsSection(compute_s=60)
+    async with anyio.create_task_group() as tasks:
+        workers = Workers(tmp_path, tasks)
+        tasks.start_soon(tick)
+        program = Program(read(f"len(await call('{kind}'))", 1000), {}, is_checked=True)
+        run = Run(program, Answering(), section, Deadline(60), most=100, progress=told)
+        assert (await run.run(workers)).value == str(len(ROWS))
+        tasks.cancel_scope.cancel()
+    # CPU of the loop's own thread, so that what else runs on the machine does not count.
+    assert max(waits) <= 0.02
