@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,11 @@ def toolcrib_search(given: dict[str, Any]) -> Callable[[], Any]:
 
 
 def bm25s(given: dict[str, Any]) -> Callable[[], Any]:
-    import bm25s as library
+    library: Any = import_module("bm25s")
 
     def ready() -> Search:
-        quiet, limit = {"show_progress": False}, min(LIMIT, len(every_tool(given)))
+        quiet: dict[str, Any] = {"show_progress": False}
+        limit = min(LIMIT, len(every_tool(given)))
         index = library.BM25()
         index.index(library.tokenize([text_of(*each) for each in every_tool(given)], stopwords="en", **quiet), **quiet)
         return lambda query: index.retrieve(library.tokenize(query, stopwords="en", **quiet), k=limit, **quiet)
@@ -72,20 +74,20 @@ def bm25s(given: dict[str, Any]) -> Callable[[], Any]:
 
 
 def fastmcp(given: dict[str, Any]) -> Callable[[], Any]:
-    from fastmcp import Client, FastMCP
-    from fastmcp.server.transforms.search import BM25SearchTransform
-    from fastmcp.tools import Tool
+    library: Any = import_module("fastmcp")
+    transforms: Any = import_module("fastmcp.server.transforms.search")
+    tools: Any = import_module("fastmcp.tools")
 
-    class Listed(Tool):
+    class Listed(tools.Tool):
         """A tool that is only listed."""
 
     async def ready() -> Search:
-        server = FastMCP("listed", transforms=[BM25SearchTransform(max_results=LIMIT)])
+        server = library.FastMCP("listed", transforms=[transforms.BM25SearchTransform(max_results=LIMIT)])
         for name, tool in every_tool(given):
             schema = tool.get("inputSchema") or {"type": "object"}
             description = tool.get("description")
             server.add_tool(Listed(name=f"{name}__{tool['name']}", description=description, parameters=schema))
-        client = Client(server)
+        client = library.Client(server)
         await client.__aenter__()  # the end of the process ends it
         return lambda query: client.call_tool("search_tools", {"query": query})
 
@@ -110,7 +112,7 @@ def inside(timings: list[float]) -> None:
         timings.append((time.perf_counter() - began) * 1000)
         return found
 
-    Searcher.search = timed
+    Searcher.search = timed  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def done(answer: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,8 @@ def tool_hit(
 def confidences(of_answer: Confidence) -> Iterator[Confidence]:
     """Yield the confidence of each hit of an answer: only of the first one it is known how likely it is right."""
     yield of_answer
-    yield from repeat("none" if of_answer == "none" else "low")
+    while True:
+        yield "none" if of_answer == "none" else "low"
 
 
 class Reasons:

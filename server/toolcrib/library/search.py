@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from itertools import count, groupby
 from operator import itemgetter
@@ -33,7 +32,7 @@ from toolcrib.library.functions import FunctionTool, function_tool
 from toolcrib.library.hits import Reasons, ToolHit, confidences, tool_hit
 from toolcrib.library.results import SearchResult
 from toolcrib.policy.rules import Policy
-from toolcrib.search.capabilities import Capabilities, shipped
+from toolcrib.search.capabilities import shipped
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.postings import Inverted
 from toolcrib.search.semantic import Semantic, static_model
@@ -112,7 +111,7 @@ class ToolSearch:
         self._state = 0
         self._world: _World | None = None
         self._briefs = Briefs()
-        self._policy, self._reading = Policy(), Reading(_dictionary())
+        self._policy, self._reading = Policy(), Reading(shipped())
         limits = LimitsSection()
         self._shaping = Shaping(
             self._policy,
@@ -344,12 +343,6 @@ class _Unstored:
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
         pass
-
-
-@cache
-def _dictionary() -> Capabilities:
-    """Return the capabilities that ship with the package: parsed once, as a tenth of a second would count here."""
-    return shipped()
 
 
 # -- what is given -------------------------------------------------------------------------------
