@@ -60,7 +60,7 @@ def test_what_works_is_told_with_its_figures(run: Run, home: Path, tmp_path: Pat
     assert found["server good: ok"]["facts"]["at"] == sys.executable
     assert "mcp.json starts; its list grows" in found["client cursor: ok"]["text"]
     assert "full-text search" in found["sqlite: ok"]["text"]
-    assert found["index: ok"]["text"].startswith("2 tools of 1 servers in ")
+    assert found["index: ok"]["text"].startswith("2 tools of 1 server in ")
     surface = found["surface: ok"]["facts"]
     assert 0 < surface["tokens"] < 2000
     assert surface["always"] == 0

@@ -99,7 +99,8 @@ def test_it_says_why_there_is_nothing_to_show(run: Run, config: Path, tmp_path: 
     (tmp_path / "cache" / "events.jsonl").unlink()
     assert "nothing was written to" in run("events", "--config", str(config))[2]
     (tmp_path / "cache" / "events.jsonl").write_text('{"event": "downstream_state", "state": "ready"}\n')
-    assert "no search and no call; --json shows" in run("events", "--config", str(config))[2]
+    assert "among 1 event is no search and no call; --json shows" in run("events", "--config", str(config))[2]
+    assert "no event is as you ask for" in run("events", "--config", str(config), "--session", "x")[2]
     config.write_text('{"toolcrib": {"events": {"level": "off"}}}')
     assert "toolcrib.events.level is off" in run("events", "--config", str(config))[2]
 

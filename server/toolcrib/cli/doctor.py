@@ -18,7 +18,7 @@ from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.cli.fixes import Fix, Outcome, carry_out
 from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
-from toolcrib.cli.output import ConfigOption, JsonOption, fail_if, load_settings, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, load_settings, print_json, print_text
 from toolcrib.cli.screen import Role
 from toolcrib.cli.waiting import WaitingLine
 
@@ -313,7 +313,7 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
 def _of_index(settings: "Settings") -> Iterator[Finding]:
     found = status_now(settings)
     listed = sum(server.listed is not None for server in found.servers)
-    text = f"{found.allowed} tools of {listed} servers in {settings.tool_cache}"
+    text = f"{counted(found.allowed, 'tool')} of {counted(listed, 'server')} in {settings.tool_cache}"
     yield Finding("index", "ok", text, "", {"tools": found.allowed, "servers": listed})
     for file in _damaged_caches(settings):
         yield Finding("index", "warning", f"{file} was damaged and set aside", f"rm {quote(str(file))}")

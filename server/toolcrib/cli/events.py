@@ -20,7 +20,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import one_line
 from toolcrib.cli.completion import ServerOption
-from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_lines, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_json, print_lines, print_text
 from toolcrib.events.reading import EventFormatter, command_of, has_failed, time_of
 
 _SHOWN, _SHOWN_MAX = 100, 100_000
@@ -124,11 +124,16 @@ def _show_last(found: Iterator[JsonObject], wanted: EventFilter, lines: int, *, 
         return
     narration = EventFormatter()
     # Every event is narrated, also those that are not shown: a line may refer to the events before it.
-    shown = ((narration.line(event), event) for event in found)
-    last = deque((line for line, event in shown if line and wanted.takes(event)), lines)
+    count, last = 0, deque[str](maxlen=lines)
+    for event in found:
+        line, is_wanted = narration.line(event), wanted.takes(event)
+        count += is_wanted
+        if line and is_wanted:
+            last.append(line)
     print_lines(last)
     if not last and is_any:
-        print_text("among these events is no search and no call; --json shows all of them", error=True)
+        among = f"among {counted(count, 'event')} is no search and no call; --json shows the rest"
+        print_text(among if count else "no event is as you ask for", error=True)
 
 
 def _moment(text: str | None, now: datetime) -> datetime | None:
