@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolcrib.library.hits import ToolHit
     from toolcrib.library.results import CallResult, SearchResult, ToolInfo
     from toolcrib.library.search import ToolSearch
+    from toolcrib.library.skills import CribSkills, SkillContent, SkillInfo
 
 __version__ = "0.1.0"
 
@@ -38,10 +39,13 @@ __all__ = (
     "ConfigError",
     "ConnectionLost",
     "Crib",
+    "CribSkills",
     "DownstreamError",
     "LoginNeeded",
     "NotConfirmed",
     "SearchResult",
+    "SkillContent",
+    "SkillInfo",
     "StartFailed",
     "StartRefused",
     "StoreError",
@@ -59,7 +63,10 @@ __all__ = (
 _MODULES = {
     "CallResult": "library.results",
     "Crib": "library.crib",
+    "CribSkills": "library.skills",
     "SearchResult": "library.results",
+    "SkillContent": "library.skills",
+    "SkillInfo": "library.skills",
     "ToolHit": "library.hits",
     "ToolInfo": "library.results",
     "ToolSearch": "library.search",

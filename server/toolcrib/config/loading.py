@@ -129,12 +129,13 @@ def load(
     if findings.problems:
         raise ConfigError(source.name, findings.problems)
     without_effect = tuple(keys_without_effect(section))
+    # Without them, folders of the person and of the repository are looked for, which this program did not name.
+    names_skills = given is None or path is not None or "skills" in section.model_fields_set
     section = _with_absolute_paths(_with_context(section, environ), source)
     in_memory = given is not None and given.in_memory
     if in_memory:
         section = _with(section, ["skills", "from_servers"], value=False)  # they are read from copies on disk
-    if given and path is None and "skills" not in section.model_fields_set:
-        # Folders of the person and of the repository are looked for, which this program did not name.
+    if not names_skills:
         section = _with(section, ["skills", "enabled"], value=False)
     return Settings(
         source=source.name,

@@ -26,6 +26,7 @@ from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
 from toolcrib.library.hits import Reasons, ToolHit, confidences, part_with, tool_hit
 from toolcrib.library.results import CallResult, SearchResult, ToolInfo
+from toolcrib.library.skills import CribSkills
 from toolcrib.policy.requests import Progress, Request
 from toolcrib.policy.sessions import RunActivations, Session, local_caller
 from toolcrib.server.serving import PROGRAM, Serving, open_server
@@ -283,6 +284,11 @@ class Crib:
 
         """
         return await answer(self, block)
+
+    @property
+    def skills(self) -> CribSkills:
+        """The skills of the config, and those of servers where they are stored."""
+        return CribSkills(self._serving.gateway, self._session)
 
     # -- for others ------------------------------------------------------------------------------
 

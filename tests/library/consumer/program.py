@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import toolcrib
-from toolcrib import CallResult, Crib, SearchResult, ToolHit, ToolInfo
+from toolcrib import CallResult, Crib, CribSkills, SearchResult, SkillContent, SkillInfo, ToolHit, ToolInfo
 
 
 def forecast(city: str, days: int = 1) -> str:
@@ -61,6 +61,10 @@ async def main() -> None:
             answered = await crib.answer(
                 {"type": "tool_use", "id": "1", "name": "tool_search", "input": {"query": "rain"}}
             )
+            skills: CribSkills = crib.skills
+            found: tuple[SkillInfo, ...] = await skills.search("log in")
+            content: SkillContent = await skills.get(found[0].name, max_tokens=1000)
+            print([skill.when for skill in await skills.list()], content.text, content.files)
             print(answered, await crib.as_deferred_tools("openai", hosted_search=True))
     except toolcrib.ConfigError as error:
         print([str(problem) for problem in error.problems])
