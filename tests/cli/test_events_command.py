@@ -98,7 +98,7 @@ def test_a_call_whose_search_is_no_longer_kept_names_its_number(run: Run, config
 def test_it_says_why_there_is_nothing_to_show(run: Run, config: Path, tmp_path: Path):
     (tmp_path / "cache" / "events.jsonl").unlink()
     assert "nothing was written to" in run("events", "--config", str(config))[2]
-    (tmp_path / "cache" / "events.jsonl").write_text('{"event": "downstream_state", "state": "ready"}\n')
+    (tmp_path / "cache" / "events.jsonl").write_text('{"ts": "2026-11-22T09:00:00Z", "event": "downstream_state"}\n')
     assert "among 1 event is no search and no call; --json shows" in run("events", "--config", str(config))[2]
     assert "no event is as you ask for" in run("events", "--config", str(config), "--session", "x")[2]
     config.write_text('{"toolcrib": {"events": {"level": "off"}}}')
