@@ -273,7 +273,7 @@ from toolcrib.programs.workers import Workers
 async def told(_): pass
 
 async def main():
-    section = ProgramsSection(compute_s=2)
+    section = ProgramsSection(compute_s=60)
     async with anyio.create_task_group() as tasks:
         program = Program(read("print('begun')\\nwhile True: pass", 1000), {})
         run = Run(program, None, section, Deadline(60), most=100, progress=told)

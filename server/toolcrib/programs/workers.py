@@ -346,12 +346,24 @@ class Workers:
                     await anyio.to_thread.run_sync(pool.__exit__, None, None, None)
 
 
+_STARTER = """#!/bin/sh
+(
+    while kill -0 $PPID && kill -0 $$; do sleep 2; done
+    kill -9 $$
+) </dev/null >/dev/null 2>&1 &
+exec /usr/bin/env -i {program} "$@" 2>/dev/null
+"""
+
+
 def _starter(folder: Path) -> str | None:
-    """Return the program that starts a worker without our environment and without our stderr; None: the usual one."""
+    """Return the program that starts a worker without our environment and without our stderr; None: the usual one.
+
+    Beside the worker, a shell looks every other second whether we are still there: one that computes would not notice.
+    """
     program = _program()
     if program is None or sys.platform == "win32" or not Path("/bin/sh").exists():
         return None
-    text = f'#!/bin/sh\nexec /usr/bin/env -i {shlex.quote(program)} "$@" 2>/dev/null\n'
+    text = _STARTER.format(program=shlex.quote(program))
     path = folder / "program-worker"
     try:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
