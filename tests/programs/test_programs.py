@@ -35,7 +35,7 @@ async def test_a_config_without_search_lists_nothing_of_ours(tmp_path):
 
 
 async def test_where_the_extra_is_missing_nothing_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("toolcrib.server.builtin.programs.are_installed", lambda: False)
+    monkeypatch.setattr("toolcrib.gateway.composition.are_installed", lambda: False)
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
         assert "tool_run" not in await client.names()
 

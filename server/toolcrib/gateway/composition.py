@@ -56,6 +56,7 @@ from toolcrib.gateway.tools import ToolUseCases, report_definitions
 from toolcrib.gateway.whole_lists import WholeLists
 from toolcrib.policy.sessions import Session, SharedActivations, SkillScopes, local_caller
 from toolcrib.policy.state import State
+from toolcrib.programs.installed import are_installed
 from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 if TYPE_CHECKING:
@@ -76,9 +77,10 @@ _log = logging.getLogger(__name__)
 class Generation:
     """Everything that belongs to one config; opened as a whole, and replaced as a whole by a reload.
 
-    ``skills`` is None if they are disabled. ``programs`` loads what runs programs. ``start_plan`` says which servers to
-    list when it is put in use, ``eras`` what each server spoke when it was last listed. ``retired`` is set once another
-    generation has replaced this one; it is closed when nobody holds it any more.
+    ``skills`` is None if they are disabled. ``programs`` loads what runs programs; None if they are disabled, or their
+    extra is not installed. ``start_plan`` says which servers to list when it is put in use, ``eras`` what each server
+    spoke when it was last listed. ``retired`` is set once another generation has replaced this one; it is closed when
+    nobody holds it any more.
     """
 
     settings: Settings
@@ -87,7 +89,7 @@ class Generation:
     offers: OfferUseCases
     skills: SkillUseCases | None
     status: StatusReader
-    programs: Callable[[], Awaitable["ProgramUseCases"]]
+    programs: Callable[[], Awaitable["ProgramUseCases"]] | None
     start_plan: StartPlan
     eras: Mapping[str, Era]
     retired: anyio.Event = field(default_factory=anyio.Event)
@@ -322,6 +324,7 @@ class Gateway:
                 await stack.enter_async_context(_scanning(skills))
             # These read the index, so they may fail: last, but before anybody uses the generation.
             start_plan, eras = await anyio.to_thread.run_sync(lambda: (self._start_plan(offline), _known_eras(offline)))
+            runs_programs = section.programs.enabled != "off" and await anyio.to_thread.run_sync(are_installed)
             yield Generation(
                 settings=settings,
                 offline=offline,
@@ -337,7 +340,7 @@ class Gateway:
                     loaded=lambda: self._loaded,
                     tasks=self._count_tasks,
                 ),
-                programs=partial(self._programs_of, tools, offline),
+                programs=partial(self._programs_of, tools, offline) if runs_programs else None,
                 start_plan=start_plan,
                 eras=eras,
             )

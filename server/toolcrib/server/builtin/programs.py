@@ -9,7 +9,6 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
-from toolcrib.programs.installed import are_installed
 from toolcrib.server.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinTool, described, object_of
 
 if TYPE_CHECKING:
@@ -55,14 +54,14 @@ class RunProgram(BuiltinTool[RunArguments]):
     @classmethod
     def offered_by(cls, generation: Generation) -> Self | None:
         """Return the tool where programs can run, unless the config disables it."""
-        section = generation.settings.toolcrib.programs
-        return cls(generation.programs, section) if cls.is_offered_by(generation) else None
+        if generation.programs is None or not cls.is_offered_by(generation):
+            return None
+        return cls(generation.programs, generation.settings.toolcrib.programs)
 
     @staticmethod
     def is_offered_by(generation: Generation) -> bool:
         """Return whether programs can run, and the config disables neither them nor all that is ours but skills."""
-        section = generation.settings.toolcrib
-        return section.programs.enabled != "off" and section.tool_search.enabled and are_installed()
+        return generation.programs is not None and generation.settings.toolcrib.tool_search.enabled
 
     async def run(self, request: Request, given: RunArguments) -> JsonObject:
         """Run the program, and return its value and what it printed.
