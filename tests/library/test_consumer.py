@@ -65,7 +65,13 @@ def test_it_runs_over_the_installed_package(installed: Path, tmp_path: Path):
     run = "import anyio, program, toolcrib; anyio.run(program.main); print(toolcrib.__file__)"
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [installed, "-c", run], cwd=PROGRAM.parent, env=environ, capture_output=True, text=True, timeout=60, check=True
+        [installed, "-B", "-c", run],
+        cwd=PROGRAM.parent,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert "Rain in Oslo, for 1 days." in done.stdout
     assert done.stdout.splitlines()[-1].startswith(str(tmp_path))
