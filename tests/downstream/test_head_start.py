@@ -80,25 +80,22 @@ async def test_another_server_does_not_get_it(tmp_path: Path):
 
 async def test_a_process_that_has_ended_is_started_again(tmp_path: Path):
     first, second = tmp_path / "first", tmp_path / "second"
-    server = written(
-        f"if [ -e {first} ]; then touch {second}; cat; else echo $$ > {first}.new; mv {first}.new {first}; fi"
-    )
+    server = written(f"if [ -e {first} ]; then touch {second}; cat; else touch {first}; fi")
     async with ahead_of(target_of(server)) as ahead:
         await until(first.exists)
-        await until(lambda: not Path(f"/proc/{first.read_text().strip()}").exists())
+        await until(lambda: not ahead.is_there)
         async with open_streams(server, LIMITS, ahead=ahead):
             await until(second.exists)
 
 
 async def test_what_it_wrote_before_is_kept(tmp_path: Path):
     done = tmp_path / "done"
-    server = written(f"echo early >&2; touch {done}; cat; echo late >&2")
+    server = written(f"echo early >&2; touch {done}; cat")
     lines: list[tuple[str, str]] = []
     async with ahead_of(target_of(server)) as ahead:
         await until(done.exists)
         async with open_streams(server, LIMITS, on_stderr=lambda key, line: lines.append((key, line)), ahead=ahead):
             await until(lambda: lines == [("fake", "early")])
-    assert lines == [("fake", "early"), ("fake", "late")]
 
 
 async def test_a_program_that_is_missing_is_reported_by_the_connection(tmp_path: Path):

@@ -29,14 +29,19 @@ class HeadStart:
         self._on_line: Callable[[str], None] | None = self._early.append
         self._is_over, self._has_ended = anyio.Event(), anyio.Event()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the process runs, as far as is known, and nobody has taken it."""
+        return self._child is not None and self._child.exit_status is None
+
     def taken(self, target: Target, on_line: Callable[[str], None] | None) -> AbstractAsyncContextManager[Child] | None:
         """Return the process, to be used once and ended when left; None if it is another's, used up or not running.
 
         ``on_line`` gets each line that it writes to stderr, those from before included.
         """
-        child, self._child = (self._child, None) if target == self._target else (None, self._child)
-        if child is None or child.exit_status is not None:
+        if target != self._target or self._child is None or not self.is_there:
             return None
+        child, self._child = self._child, None
         return self._used(child, on_line)
 
     @asynccontextmanager
