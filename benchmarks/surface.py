@@ -2,7 +2,8 @@
 
 All of it as a client gets it from ``toolcrib serve`` over stdio, with every captured server behind it. Skips where
 the captured tool lists are not there: made-up tools would prove nothing. Needs tiktoken and its vocabulary for real
-counts (README.md), else estimates. Counts do not vary: one round is enough.
+counts (README.md), else estimates. Counts do not vary: one round is enough. Where the extra ``programs`` is installed,
+``tool_run`` is among the tools, and the row names it.
 """
 
 import tempfile
