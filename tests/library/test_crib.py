@@ -147,9 +147,22 @@ async def test_a_tool_that_needs_a_persons_yes_does_not_run_without():
     ran: list[int] = []
     confirm = {"toolcrib": {"policy": {"confirm": {"tools": ["local__note"]}}}}
     async with toolcrib.open(confirm, tools=[_noting(ran)]) as crib:
-        with pytest.raises(toolcrib.NotConfirmed, match="local__note"):
-            await crib.call("local__note", {"number": 1})
-    assert not ran
+        for caller in (crib, crib.as_("ann")):
+            with pytest.raises(toolcrib.NotConfirmed, match="local__note"):
+                await caller.call("local__note", {"number": 1})
+        await crib.allow("note")
+        await crib.call("local__note", {"number": 2})
+        # A yes for one caller is none for another.
+        with pytest.raises(toolcrib.NotConfirmed):
+            await crib.as_("ann").call("local__note", {"number": 3})
+    assert ran == [2]
+
+
+async def test_what_may_not_be_used_cannot_be_allowed():
+    async with toolcrib.open({"toolcrib": {"policy": {"deny": ["*add"]}}}, tools=[add, weather]) as crib:
+        for name in ("local__add", "local__none"):
+            with pytest.raises(toolcrib.UnknownTool, match=name):
+                await crib.allow(name)
 
 
 def _noting(ran: list[int]) -> Any:

@@ -268,7 +268,7 @@ class CallConfirmations:
         if not is_named and not self._rules.concern_effects(tool, as_object(definition.get("annotations"))):
             return
         subject = Subject(
-            Approval(session.caller.principal, "tool", tool.public_name, tool.fingerprint),
+            _approval(session, tool),
             "It did not run.",
             partial(anyio.to_thread.run_sync, partial(self._question, tool, definition, arguments)),
         )
@@ -279,6 +279,15 @@ class CallConfirmations:
         read = await anyio.to_thread.run_sync(self._view_of(session).described, [tool.row])
         definition = read[tool.row][0] if tool.row in read else {}
         return await anyio.to_thread.run_sync(partial(self._question, tool, definition, arguments))
+
+    async def allow(self, session: Session, tool: Tool) -> None:
+        """Store that a person has allowed the caller's calls of a tool, as it is defined now.
+
+        Raises:
+            StoreError: it cannot be stored.
+
+        """
+        await anyio.to_thread.run_sync(self._confirmations.allow, _approval(session, tool))
 
     def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
         """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
@@ -296,6 +305,10 @@ class CallConfirmations:
                 f"Arguments: {given}",
             )
         )
+
+
+def _approval(session: Session, tool: Tool) -> Approval:
+    return Approval(session.caller.principal, "tool", tool.public_name, tool.fingerprint)
 
 
 def _worded(effect: str) -> str:
@@ -674,6 +687,16 @@ class ToolUseCases:
     async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
         """Return the question to a person whether a tool may run, with its arguments."""
         return await self._confirmations.question(session, tool, arguments)
+
+    async def allow(self, session: Session, name: str) -> None:
+        """Allow the caller's calls of a tool, in any spelling, without asking until it changes: a person said yes.
+
+        Raises:
+            UnknownTool: denied, hidden from this caller or nonexistent: indistinguishable.
+            StoreError: it cannot be stored.
+
+        """
+        await self._confirmations.allow(session, await self._resolve(session, name, forgiving=True))
 
     async def _with_introduction(self, session: Session, name: str, result: JsonObject) -> JsonObject:
         """Return a result with what the tool's server says of itself behind it, if the session was not shown that.

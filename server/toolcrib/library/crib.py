@@ -223,7 +223,7 @@ class Crib:
         Raises:
             UnknownTool: there is none of this name that this caller may use.
             BadRequest: the arguments do not fit; the text says how they should be.
-            NotConfirmed: a person has to confirm it first; nothing ran.
+            NotConfirmed: a person has to confirm it first, and nothing ran. Ask them, and :meth:`allow` it.
             Unavailable: its server gave no answer; the text says whether it may have run.
             DownstreamError: its server answered with an error of the protocol.
 
@@ -233,6 +233,19 @@ class Crib:
         request = Request(self._session, "tools/call", {"name": name, "arguments": given}, on_progress)
         with gateway.generation.held():
             return CallResult.of(await gateway.tools.call(request, name, given, read_only=read_only))
+
+    async def allow(self, name: str) -> None:
+        """Let a tool that needs a person's yes run for this caller from now on: call it once the person said yes.
+
+        It holds until the tool changes, and as long as what is stored (``cache``).
+
+        Raises:
+            UnknownTool: there is none of this name that this caller may use.
+
+        """
+        gateway = self._serving.gateway
+        with gateway.generation.held():
+            await gateway.tools.allow(self._session, name)
 
     async def tools(self) -> tuple[ToolInfo, ...]:
         """Return all tools that the caller may use; waits for servers that are listed for the first time."""

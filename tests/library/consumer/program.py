@@ -61,6 +61,7 @@ async def main() -> None:
             answered = await crib.answer(
                 {"type": "tool_use", "id": "1", "name": "tool_search", "input": {"query": "rain"}}
             )
+            await crib.allow("local__forecast")
             skills: CribSkills = crib.skills
             found: tuple[SkillInfo, ...] = await skills.search("log in")
             content: SkillContent = await skills.get(found[0].name, max_tokens=1000)
