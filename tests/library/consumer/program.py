@@ -51,7 +51,10 @@ async def names(crib: Crib) -> Sequence[str]:
 
 async def main() -> None:
     print(engine())
-    config = {"mcpServers": {}, "toolcrib": {"policy": {"deny": ["local.secret_*"]}, "skills": {"discover": []}}}
+    config: dict[str, object] = {
+        "mcpServers": {},
+        "toolcrib": {"policy": {"deny": ["local.secret_*"]}, "skills": {"discover": []}},
+    }
     try:
         async with toolcrib.open(config, tools=[forecast], cache=None) as crib:
             async with crib.client() as client, crib.as_("ann", tenant_id="acme").client(mode="legacy") as hers:
