@@ -1,7 +1,8 @@
 """Searching tools in a Python program: toolcrib.ToolSearch beside plain bm25s, and FastMCP's search in memory.
 
 Each in a process of its own, in turn: from definitions to the first answer, then each query twice, of which the second
-time counts. ``--fastmcp-python`` names the Python of an environment that has FastMCP, if this one has not.
+time counts. Then functions of the program as tools: toolcrib.open beside a server of FastMCP in memory.
+``--fastmcp-python`` names the Python of an environment that has FastMCP, if this one has not.
 """
 
 import json
@@ -18,6 +19,8 @@ from measuring import Finding, Target, interleaved, median, options, percentile,
 
 CONTENDERS = Path(__file__).with_name("python_contenders.py")
 READY_S, AROUND = {1000: Target(0.4)}, Target(1.1, of="ratio")
+CALLERS = ("toolcrib", "fastmcp")
+FUNCTIONS = 300
 BASELINES = {"bm25s": "plain bm25s", "fastmcp": "FastMCP in memory"}
 
 
@@ -68,6 +71,24 @@ def findings(size: int, rounds: dict[str, list[dict[str, Any]]]) -> list[Finding
     return found
 
 
+def calls(names: list[str], pythons: dict[str, str], repeat: int) -> list[Finding]:
+    """Measure functions of the program as tools: all of them listed, and one called."""
+    say(f"{FUNCTIONS} functions ...")
+    text = json.dumps({"functions": FUNCTIONS})
+    rounds = interleaved(repeat, {name: partial(run, name, pythons[name], text) for name in names})
+
+    def of(name: str, key: str) -> float:
+        return median([median(each[key]) if isinstance(each[key], list) else each[key] for each in rounds[name]])
+
+    rows = (
+        (f"{FUNCTIONS} functions, to their list, CPU", "s", "ready_cpu_s", Target(0.3)),
+        ("a call of one of them, p50", "ms", "took_ms", Target(0.4)),
+    )
+    baseline = "fastmcp" if "fastmcp" in names else "toolcrib"
+    against = BASELINES.get(baseline, "itself")
+    return [Finding(what, unit, of("toolcrib", key), of(baseline, key), against, to) for what, unit, key, to in rows]
+
+
 def measure(asked: Namespace) -> None:
     lists, note = catalog.tool_lists(asked.catalog)
     pythons = {"toolcrib": sys.executable, "bm25s": sys.executable, "fastmcp": asked.fastmcp_python}
@@ -81,6 +102,7 @@ def measure(asked: Namespace) -> None:
         text = json.dumps(given)
         cases = {name: partial(run, name, pythons[name], text) for name in names}
         found += findings(size, interleaved(asked.repeat, cases))
+    found += calls([name for name in names if name in CALLERS], pythons, asked.repeat)
     show(found, f"{note}, copied as often as needed; medians of {asked.repeat} rounds", *left_out, as_json=asked.json)
 
 

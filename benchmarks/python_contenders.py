@@ -1,7 +1,8 @@
 """One way for a Python program to search tools, measured in a process of its own: ``python_contenders.py NAME < JSON``.
 
-Standard input has the tool lists by server and the queries; the answer is one line of JSON. Each contender imports only
-what it measures, so that this file runs in an environment that has nothing else.
+Standard input has the tool lists by server and the queries; or ``functions``, how many functions to make tools of and
+call. The answer is one line of JSON. Each contender imports only what it measures, so that this file runs in an
+environment that has nothing else.
 """
 
 import gc
@@ -9,7 +10,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from importlib import import_module
 from inspect import isawaitable
 from pathlib import Path
@@ -151,10 +153,65 @@ async def measured(name: str, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# -- functions of the program as tools ------------------------------------------------------------------
+
+
+def functions(count: int) -> list[Callable[..., Any]]:
+    """Return functions as a program has them, each with parameters and a docstring."""
+
+    def made(number: int) -> Callable[..., Any]:
+        async def order(item: str, amount: int = number) -> str:
+            return f"{amount} {item}"
+
+        order.__name__ = order.__qualname__ = f"order_{number}"
+        order.__doc__ = f"Order an item of shelf {number}.\n\nArgs:\n    item: What to order.\n    amount: How many."
+        return order
+
+    return [made(number) for number in range(count)]
+
+
+@asynccontextmanager
+async def toolcrib_functions(given: dict[str, Any]) -> AsyncGenerator[Callable[[str, dict[str, Any]], Any]]:
+    import toolcrib
+
+    async with toolcrib.open(tools=functions(given["functions"])) as crib:
+        await crib.tools()
+        yield lambda name, arguments: crib.call(f"local__{name}", arguments)
+
+
+@asynccontextmanager
+async def fastmcp_functions(given: dict[str, Any]) -> AsyncGenerator[Callable[[str, dict[str, Any]], Any]]:
+    library: Any = import_module("fastmcp")
+    server = library.FastMCP("functions")
+    for function in functions(given["functions"]):
+        server.tool(function)
+    async with library.Client(server) as client:
+        await client.list_tools()
+        yield client.call_tool
+
+
+CALLERS = {"toolcrib": toolcrib_functions, "fastmcp": fastmcp_functions}
+
+
+async def measured_calls(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    async with CALLERS[name]({**given, "functions": 1}) as call:  # everything is imported, and has run once
+        await call("order_0", {"item": "tea"})
+    began = time.process_time()
+    async with CALLERS[name](given) as call:
+        ready_cpu_s = time.process_time() - began
+        took: list[float] = []
+        for number in range(2 * given["functions"]):
+            start = time.perf_counter()
+            await call(f"order_{number % given['functions']}", {"item": "tea"})
+            took.append((time.perf_counter() - start) * 1000)
+    return {"ready_cpu_s": ready_cpu_s, "took_ms": took[given["functions"] :]}
+
+
 def answer() -> None:
     given = json.load(sys.stdin)
+    measure = measured_calls if "functions" in given else measured
     try:
-        print(json.dumps(anyio.run(measured, sys.argv[1], given)))
+        print(json.dumps(anyio.run(measure, sys.argv[1], given)))
     except ImportError as error:
         print(json.dumps({"missing": str(error)}))
 

@@ -110,3 +110,41 @@ def test_an_agent_finds_a_tool_and_calls_it(framework: str, world: FakeServer, t
     starts = tmp_path / "starts"
     assert starts.exists() == (framework in OWN_ENVIRONMENT)
     assert not starts.exists() or starts.read_text() == "started\n", "the session was not kept"
+
+
+OBJECT = """
+from contextlib import asynccontextmanager
+
+import anyio
+import fastmcp
+import toolcrib
+
+lived = []
+
+@asynccontextmanager
+async def lifespan(server):
+    lived.append("began")
+    yield {}
+    lived.append("ended")
+
+server = fastmcp.FastMCP("files", lifespan=lifespan)
+
+@server.tool
+def read_file(path: str) -> str:
+    return f"content of {path}"
+
+async def main():
+    async with toolcrib.open(servers={"files": server}) as crib:
+        print((await crib.call("files__read_file", {"path": "x"})).text, *lived)
+    print(*lived)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_object_of_fastmcp_is_a_server_of_a_crib_and_lives_as_long(tmp_path: Path):
+    run = [python_of("frameworks"), "-c", OBJECT]
+    own = environment(tmp_path, PYTHONPATH=str(ROOT / "server"))
+    done = subprocess.run(run, env=own, capture_output=True, text=True, timeout=90, check=False)
+    assert done.stdout.splitlines() == ["content of x began", "began ended"], done.stderr
