@@ -212,6 +212,22 @@ async def test_more_programs_than_workers_take_their_turns(tmp_path):
     assert said == ["1"] * 5
 
 
+async def test_after_a_reload_there_may_be_more_workers(tmp_path):
+    said: list[str] = []
+
+    async def run(world: World) -> None:
+        async with world.client() as client:
+            said.append(await ran(client, "import asyncio\nawait asyncio.sleep(.05)\n1"))
+
+    async with world(tmp_path, {}, configured(workers=1)) as w:
+        await run(w)
+        await w.reload(configured(workers=3))
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(run, w)
+    assert said == ["1"] * 4
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 async def test_workers_start_at_the_first_program_and_stop_when_none_runs(tmp_path):
     async with world(tmp_path, {}, configured(idle_stop_s=0.2)) as w, w.client() as client:

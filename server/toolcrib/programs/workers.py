@@ -39,6 +39,8 @@ _SUSPENSIONS = 1000
 _ANSWERS_AFTER_S: Final = 2.0
 """How long a worker may take beyond its computing time to say so, before it is killed."""
 _MESSAGE_MAX = 500
+_PROCESSES_MAX = 256
+"""What the pool itself allows: its places are counted here, where a reload may change their number."""
 _FIRST = "<python-input-0>"
 _WORDED = {
     "TimeoutError: feed time limit exceeded": "it computed for too long (programs.compute_s)",
@@ -325,7 +327,7 @@ class Workers:
         pool = pydantic_monty.Monty(
             binary_path=_starter(self.folder),
             min_processes=0,
-            max_processes=section.workers,
+            max_processes=max(section.workers, _PROCESSES_MAX),
             feed_duration_limit_grace=_ANSWERS_AFTER_S,
         )
         return pool.__enter__()
