@@ -189,6 +189,40 @@ def test_only_the_secret_itself_is_replaced(text: str, kept: str):
     assert redact_document(text) == kept
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("GET /rows?user=bob&token=hunter2x", "GET /rows?user=bob&token="),
+        ("Append `?user=bob&token=hunter` to it", "Append `?user=bob&token=* to it"),
+        ("https://api.corp.io/x?user=bob&token=hunter2x#a", "https://api.corp.io/x?user=bob&token=*#a"),
+        ("https://bob:pw@db.corp.io/x", "https://bob:*@db.corp.io/x"),
+        ("password=hunter2", "password="),
+        ('password: "hunter2!"', 'password: "*"'),
+        ("export DB_PASSWORD='s3cr3t-x'", "export DB_PASSWORD='*'"),
+    ],
+)
+def test_a_password_and_a_token_leave_a_query_an_address_and_an_assignment(text: str, kept: str):
+    before, _, after = kept.partition("*")
+    left = redact_document(text)
+    assert left.startswith(before + TOKEN)
+    assert left.endswith(after)
+    assert redact_document(left) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?user=bob&token=YOUR_TOKEN&next_token=abc",
+        "https://user:password@db.corp.io https://bob:$PW@db.corp.io https://bob:pwd@db.corp.io",
+        "password=password1, password: secret2, password=user2_password, password=$PASSWORD1, password=args.p4ss",
+        "password=getpass1(), password=read[2], password: /run/secrets/p4ss, password=123456, password: correct horse",
+        "What? a=b and token=c; is it so?",
+    ],
+)
+def test_what_only_stands_where_a_password_would_stays(text: str):
+    assert redact_document(text) == text
+
+
 def test_a_private_key_leaves_its_line_breaks_so_that_lines_keep_their_numbers():
     lines = base64_lines(random.Random(1))
     text = "\r\n  ".join(["a: |", "-----BEGIN PRIVATE" + " KEY-----", *lines, "-----END PRIVATE" + " KEY-----", "b: 1"])

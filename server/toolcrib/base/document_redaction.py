@@ -56,6 +56,16 @@ _PARAMETER = re.compile(
         (?P<value>[\w.~%+/:=-]*[\w~%+/=])""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+_LOOSE_QUERY = re.compile(r"""(?<![\w./:?&=;#%+-])(?:/[\w./-]{0,200}+)?(?P<query>\?[\w.~-]{1,40}=[^\s#"'<>`]*)""")
+"""A query without its host, as in ``GET /rows?user=bob&token=…``."""
+_PASSWORD = re.compile(
+    r"""(?<![A-Za-z])(?i:passw(?:or)?d|pwd)(?:=|:[ ]?|[ ]=[ ])(?P<quote>["']?)
+        (?=[^\s"'`,;&<>()\[\]{}$|\\]{0,200}[0-9])(?P<value>[^\s"'`,;&<>()\[\]{}$|\\]{6,200}+)(?P=quote)(?![\w(\[.])""",
+    re.VERBOSE,
+)
+"""A password in an assignment, quoted or not: with a digit, and no call, variable or path of members."""
+_NO_PASSWORD = re.compile(r"pass|pwd|secret|token|\A[/~.]|://|\A[A-Za-z_]\w*\.[A-Za-z_]|\A\d+\Z|_", re.IGNORECASE)
+"""What values of passwords in examples are: names of variables, paths, numbers."""
 _EMAIL = re.compile(
     r"""(?P<local>(?<![A-Za-z0-9_.%+\u00c0-\u04ff-])[A-Za-z0-9_.%+\u00c0-\u04ff-]++
             |(?<![^\W\x00-\u04ff])[^\W\x00-\u04ff]{1,32}+)  # scripts without spaces: no more than the name itself
@@ -78,6 +88,8 @@ _PLACEHOLDER = re.compile(
     r"|\A(?:pass|password|passwd|pwd|true|false|none|null|value|string|token|key)\Z|\A(?-i:[A-Z_]+)\Z|\A.{0,3}\Z",
     re.IGNORECASE,
 )
+_SHORT = re.compile(r"(?!pwd)[a-z0-9]{2,3}\Z")
+"""Too short for a key; but right before the host of a URL it is a password."""
 """Placeholders for values: a variable, a word like "value", a run of x, three characters or fewer."""
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
 _VALUE = re.compile(r"[A-Za-z0-9_+/~-]{20,}")
@@ -155,7 +167,8 @@ def _user_info(match: re.Match[str]) -> str:
         return match[0]
     if len(user) > 15 and _is_random(user):
         user = _masked(user)
-    if password and password != user and not _PLACEHOLDER.search(password):
+    is_placeholder = _PLACEHOLDER.search(password) and not _SHORT.match(password)
+    if password and password != user and not is_placeholder:
         password = TOKEN
     return f"://{user}{colon}{password}@{match['host']}"
 
@@ -164,6 +177,17 @@ def _query(match: re.Match[str]) -> str:
     if not match["query"] or _is_example(match["host"].rpartition("@")[2]):
         return match[0]
     return match["before"] + _PARAMETER.sub(_parameter, match["query"])
+
+
+def _loose_query(match: re.Match[str]) -> str:
+    return match[0].replace(match["query"], _PARAMETER.sub(_parameter, match["query"]), 1)
+
+
+def _password(match: re.Match[str]) -> str:
+    value = match["value"]
+    if _PLACEHOLDER.search(value) or _NO_PASSWORD.search(value):
+        return match[0]
+    return match[0].replace(value, _masked(value), 1)
 
 
 def _is_example(host: str) -> bool:
@@ -191,6 +215,8 @@ _BEARER_RULES = (Rule(BEARER, _bearer, ("bearer",)),)
 _OTHER_RULES = (
     Rule(_USER_INFO, _user_info, ("://",)),
     Rule(_QUERY, _query, ("://",)),
+    Rule(_LOOSE_QUERY, _loose_query, ("?",)),
+    Rule(_PASSWORD, _password, ("passwd", "password", "pwd")),
     Rule(_EMAIL, _email, ("@",), (_AT_DOMAIN,)),
     PHONES,
 )
