@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Never
 
 import anyio
 import pytest
@@ -25,7 +24,7 @@ class Slow:
     def __init__(self) -> None:
         self.entered, self.left = 0, 0
 
-    async def __call__(self, _call: Call) -> Never:
+    async def __call__(self, _call: Call) -> None:
         self.entered += 1
         try:
             await anyio.sleep_forever()

@@ -1,6 +1,7 @@
 """From a server's settings to a dispatcher of messages: over pipes, streamable HTTP, the older SSE, or in memory."""
 
-import concurrent.futures.thread  # noqa: F401 - asyncio imports it on the loop, for the first name of a host
+# For the first name of a host, asyncio would import it on the loop.
+import concurrent.futures.thread  # noqa: F401 # pyright: ignore[reportUnusedImport]
 import math
 import secrets
 import sys
