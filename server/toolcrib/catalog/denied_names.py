@@ -237,6 +237,7 @@ class NameMasker:
         self._names = _Names(permissions, catalog, self.denied, own)
         self._words = _Words(self._names, _REMEMBERED_MAX)
         self._remembered = lru_cache(_REMEMBERED_MAX)(self._words.read)
+        self._deferred = lru_cache(_REMEMBERED_MAX)(self._names.deferred)
         self._lost = Recent[tuple[str, ...], frozenset[str]](_REMEMBERED_MAX)
 
     def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
@@ -258,7 +259,9 @@ class NameMasker:
         for place in places(text):
             word = text[place.start : place.end]
             reading = self._read(word, in_code=place.kind != "prose")
-            named.update(dict.fromkeys(self._names.deferred(word) if place.kind == "alone" else reading.named))
+            # A crafted text has a hundred thousand places; only the first few of its tools are told.
+            if len(named) < MENTIONED_MAX:
+                named.update(dict.fromkeys(self._deferred(word) if place.kind == "alone" else reading.named))
             if reading.text != word:
                 left.append((place, reading.text))
         return _replaced(text, left), tuple(named)[:MENTIONED_MAX]
