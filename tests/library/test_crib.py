@@ -4,6 +4,7 @@ See R350 to R355.
 """
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 import toolcrib
+from toolcrib.config.loading import load
+from toolcrib.gateway.offline import open_decisions
+from toolcrib.gateway.runtime import Runtime
 from worlds import ERAS, PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -257,6 +261,23 @@ async def test_a_folder_keeps_what_is_known_for_the_next_time(tmp_path: Path):
         async with toolcrib.open(tools=[add], cache=tmp_path / "kept") as crib:
             assert (await crib.call("add", {"a": 1})).text == "2"
     assert {"tool_cache.db", "state.db", "events.jsonl"} <= names_in(tmp_path / "kept")
+
+
+async def test_what_the_command_line_has_stored_for_a_file_is_shared_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    file = tmp_path / "toolcrib.json"
+    file.write_text(json.dumps({"toolcrib": {"policy": {"confirm": {"tools": ["*"]}}}}))
+    async with toolcrib.open(file, tools=[add], cache="user") as crib:
+        await crib.allow("local__add")
+    settings = load(file, dict(os.environ), tmp_path)
+    assert settings.tool_cache.exists()
+    with open_decisions(settings, Runtime()) as decided:
+        assert [approval.name for approval, _at in decided.approvals.all()] == ["local__add"]
+    async with toolcrib.open(file, tools=[add], cache="user") as crib:
+        assert (await crib.call("local__add", {"a": 1})).text == "2"
 
 
 def test_what_is_stored_for_a_file_needs_the_file():
