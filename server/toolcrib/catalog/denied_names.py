@@ -63,22 +63,30 @@ class DeniedNames:
         Unlike an event, a document is read by the caller, who knows the names of permitted tools anyway. And a policy
         that denies everything must not turn every word of a document into a name.
         """
-        known = self._known(name)
+        known = self._catalog.spelled(name)
         if known:
             return not any(tool.row in self._rows for tool in known)
-        return self._permissions.names_denied(name) or self._is_kept_back(name)
+        # As it is written first: that another tool joins the same words in another way permits no denied name.
+        return self._permissions.names_denied(name) or self._is_kept_back(name) or self._is_joined(name)
 
     def is_value(self, value: str) -> bool:
         """Return whether a value that a schema allows is a name of a hidden tool, of several words or public.
 
         A glob with wildcards does not make a value a name: there has to be such a tool.
         """
-        known = self._known(value)
+        known = self._catalog.spelled(value)
         if known:
             return not any(tool.row in self._rows for tool in known)
-        if self._permissions.names_denied_exactly(value) or self._catalog.withholds(value):
+        if self._catalog.withholds(value) or (SEPARATORS[0] in value and self._belongs_to_denied(value)):
             return True
-        return SEPARATORS[0] in value and self._belongs_to_denied(value)
+        return self._is_joined(value)
+
+    def _is_joined(self, name: str) -> bool:
+        """Return whether a hidden tool has a name of the same words, and no permitted one has."""
+        known = self._catalog.joined(name)
+        if known:
+            return not any(tool.row in self._rows for tool in known)
+        return self._permissions.names_denied_exactly(name) or self._catalog.withholds_joined(name)
 
     def _known(self, name: str) -> tuple[Tool, ...]:
         """Return the tools of this name; if there are none, those of the same words joined in another way."""

@@ -236,11 +236,13 @@ class Catalog:
         return tuple({tool.row: tool for tool in found}.values())
 
     def withholds(self, name: str) -> bool:
-        """Return whether a tool that nobody may use has this public or bare name, however its words are joined."""
-        if not self._withheld:
-            return False
-        joined = joined_name(name)
-        return name_digest(name) in self._withheld or (joined != "" and name_digest(joined) in self._withheld)
+        """Return whether a tool that nobody may use has this public or bare name."""
+        return bool(self._withheld) and name_digest(name) in self._withheld
+
+    def withholds_joined(self, name: str) -> bool:
+        """Return whether one has a name of the same words, however they are joined."""
+        joined = joined_name(name) if self._withheld else ""
+        return joined != "" and name_digest(joined) in self._withheld
 
     def joined(self, name: str) -> tuple[Tool, ...]:
         """Return the tools that have this name of several words, bare or public, however these are joined."""

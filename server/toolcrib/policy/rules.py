@@ -210,10 +210,10 @@ class Permissions:
     def names_denied(self, name: str) -> bool:
         """Return whether a deny that is about some tools, not simply about all, is about ``name``.
 
-        A name without wildcards counts however its words are joined. A glob such as ``*create*`` is about names with
-        ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
+        As it is written; :meth:`names_denied_exactly` knows other ways to join words. A glob such as ``*create*`` is
+        about names with ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
         """
-        return self.names_denied_exactly(name) or ("_" in name and self._denied_by_name(name))
+        return name in self._denied_names or ("_" in name and self._denied_by_name(name))
 
     def names_denied_exactly(self, name: str) -> bool:
         """Return whether a deny without wildcards is about ``name``, or about its words joined in another way."""
