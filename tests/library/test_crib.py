@@ -16,6 +16,7 @@ import mcp
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
+from mcp_types import TextContent
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
@@ -253,6 +254,18 @@ async def test_nothing_is_written_where_nothing_is_asked_for(tmp_path: Path, mon
     async with toolcrib.open({"toolcrib": {"skills": {"enabled": True}}}, servers={"files": files()}) as crib:
         await crib.search("read")
         await crib.call("files__read_file", {"path": "x"})
+    assert names_in(tmp_path) == set()
+
+
+async def test_nor_does_a_program_over_tools_leave_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    config = {"toolcrib": {"programs": {"writes": "allow"}}}
+    code = "from tools import local__add\nawait local__add(a=1, b=2)"
+    async with toolcrib.open(config, tools=[add]) as crib, crib.client() as client:
+        result = await client.call_tool("tool_run", {"code": code})
+        assert result.content == [TextContent(type="text", text="3")]
     assert names_in(tmp_path) == set()
 
 

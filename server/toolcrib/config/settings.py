@@ -247,9 +247,9 @@ class Settings:
         path = join("mcpServers", server)
         return next((problem.reason for problem in self.skipped if problem.path == path), "")
 
-    def stored(self, file: Path) -> Path | None:
-        """Return the file, or None where it is replaced by memory."""
-        return None if self.in_memory else file
+    def stored(self, path: Path) -> Path | None:
+        """Return the path of a file or folder, or None where nothing is written to disk."""
+        return None if self.in_memory else path
 
     @property
     def why_no_servers(self) -> Problem | None:

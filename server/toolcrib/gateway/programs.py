@@ -50,7 +50,7 @@ THIS_CALL, THIS_RUN, NO = "this call", "this tool in this run", "no"
 class Programs:
     """What the programs of every config share: the workers, and how many run. ``folder`` is for what starts those."""
 
-    def __init__(self, folder: Path, tasks: TaskGroup) -> None:
+    def __init__(self, folder: Path | None, tasks: TaskGroup) -> None:
         self.workers = Workers(folder, tasks)
         self.checked = Recent[bytes, None](_CHECKED_KEPT)
         self._running = Counter[str]()

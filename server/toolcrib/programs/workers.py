@@ -11,10 +11,11 @@ import signal
 import sys
 import sysconfig
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -259,16 +260,18 @@ def _failure(error: Any) -> ProgramFailed:
 class Workers:
     """The workers of one gateway: started when a program runs, stopped when none has for a while.
 
-    ``folder`` is where a file may be kept that starts them; ``tasks`` own what waits for the end of their use.
+    ``folder`` is where the file lies that starts them; None: in a folder of its own, which goes with them.
+    ``tasks`` own what waits for the end of their use.
     """
 
-    folder: Path
+    folder: Path | None
     tasks: TaskGroup
     _pool: "pydantic_monty.Monty | None" = field(default=None, init=False)
     _opening: anyio.Lock = field(default_factory=anyio.Lock, init=False)
     _in_use: int = field(default=0, init=False)
     _ended: anyio.Event = field(default_factory=anyio.Event, init=False)
     _places: anyio.CapacityLimiter | None = field(default=None, init=False)
+    _files: ExitStack = field(default_factory=ExitStack, init=False)
 
     @asynccontextmanager
     async def worker(
@@ -324,8 +327,9 @@ class Workers:
     def _open(self, section: ProgramsSection) -> "pydantic_monty.Monty":
         import pydantic_monty  # noqa: PLC0415 - at the first program: most gateways run none
 
+        folder = self.folder or Path(self._files.enter_context(TemporaryDirectory(prefix="toolcrib-")))
         pool = pydantic_monty.Monty(
-            binary_path=_starter(self.folder),
+            binary_path=_starter(folder),
             min_processes=0,
             max_processes=max(section.workers, _PROCESSES_MAX),
             feed_duration_limit_grace=_ANSWERS_AFTER_S,
@@ -345,7 +349,11 @@ class Workers:
             pool, self._pool = self._pool, None
             if pool is not None:
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(pool.__exit__, None, None, None)
+                    await anyio.to_thread.run_sync(self._close, pool)
+
+    def _close(self, pool: "pydantic_monty.Monty") -> None:
+        with self._files:
+            pool.__exit__(None, None, None)
 
 
 _STARTER = """#!/bin/sh
