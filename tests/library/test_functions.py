@@ -238,11 +238,21 @@ def test_typed_dicts_and_models_inside_are_part_of_the_schema():
     assert found["$defs"]["Issue"]["properties"]["title"]["type"] == "string"
 
 
+class Answering:
+    """A callable object."""
+
+    def __call__(self) -> int:
+        return 1
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [
         (lambda: 1, "has no name of its own"),
-        (partial(print), "has no name of its own"),
+        (partial(lambda: 1), "A lambda has no name of its own.* set its __name__, or wrap it in a def"),
+        (Answering(), "of the type Answering has no name of its own.* set its __name__"),
+        ({"name": "x"}, "dict is no function, .* Only ToolSearch takes definitions"),
+        ("x", "str is no function"),
         (lambda *values: 1, r"\*values have no names; make it one parameter with a list"),
         (lambda out=object: 1, None),
     ],
@@ -253,6 +263,26 @@ def test_what_cannot_be_a_tool_is_refused_with_what_to_change(function, says):
         return
     with pytest.raises(toolcrib.BadRequest, match=says):
         function_tool(function, **({"name": "f"} if "values" in says else {}))
+
+
+def test_a_partial_has_the_name_and_docstring_of_its_function():
+    def power(base: int, exponent: int) -> int:
+        """Raise a number to a power.
+
+        Args:
+            base: The number.
+        """
+        return base**exponent
+
+    found = function_tool(partial(partial(power), exponent=2)).definition
+    assert (found["name"], found["description"]) == ("power", "Raise a number to a power.")
+    assert found["inputSchema"]["properties"]["base"] == {"type": "integer", "description": "The number."}
+
+
+@pytest.mark.parametrize("function", [lambda: 1, partial(Answering()), Answering()])
+def test_what_gets_a_name_can_be_a_tool(function):
+    function.__name__ = "one"
+    assert function_tool(function).name == "one"
 
 
 def test_an_annotation_that_means_nothing_to_json_is_refused_by_name():

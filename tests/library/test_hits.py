@@ -14,6 +14,16 @@ def test_a_hit_can_be_read_by_a_person_and_not_be_changed():
         hit.score = 0.5  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_results_can_be_members_of_sets_and_are_equal_by_all_that_they_have():
+    definition = {"name": "x", "inputSchema": {"type": "object"}}
+    hit, same = (toolcrib.ToolHit("x", definition={**definition}, tool=definition) for _ in range(2))
+    assert {hit, same, toolcrib.ToolHit("x")} == {hit, toolcrib.ToolHit("x")}
+    assert len({toolcrib.SearchResult((hit,)), toolcrib.SearchResult((same,)), toolcrib.SearchResult()}) == 2
+    block = {"type": "text", "text": "12:00"}
+    assert len({toolcrib.CallResult((block,)), toolcrib.CallResult(({**block},)), toolcrib.CallResult()}) == 2
+    assert len({toolcrib.ToolInfo("x", "s", definition=definition), toolcrib.ToolInfo("x", "s")}) == 2
+
+
 def test_a_reason_names_each_word_of_the_query_where_it_is_first_found():
     why = Reasons("creating new issues in a repository").of(
         SearchType.FTS, part_with([("name", "create_issue"), ("description", "Creates issues of a Repository")])

@@ -179,7 +179,7 @@ def test_tools_are_removed_by_name_all_or_none():
     [
         ([7], "int is no tool: give a function, an SDK Tool"),
         ([{"description": "x"}], "1 of 1 tools cannot be used: #1: has no name"),
-        ([{"name": "a"}, {"name": "a"}], "a: is listed 2 times"),
+        ([{"name": "a"}, {"name": "b"}, {"name": "a"}], "Several of these tools are called a: within one call"),
         (
             [{"name": "a"}, {"name": "b", "inputSchema": []}],
             "1 of 2 tools cannot be used: b: has an inputSchema of type",
@@ -228,6 +228,15 @@ def test_why_names_the_part_of_a_tool_that_has_a_word_first():
         "name: publish; description: memo, wall; parameters: teal, shade, colour; server: kiosk; tags: paper"
     )
     assert index.search("appointments in the calendar")[0].why == "asked as: appointments; description: calendar"
+
+
+def test_what_is_done_to_the_definition_of_a_hit_changes_no_index():
+    index = toolcrib.ToolSearch([{"name": "forecast", "inputSchema": PARAMETERS}])
+    before = json.dumps(index.search("forecast")[0].definition)
+    definition = index.search("forecast")[0].definition
+    definition["inputSchema"]["properties"].clear()
+    definition["inputSchema"]["required"].clear()
+    assert json.dumps(index.search("forecast")[0].definition) == before
 
 
 def test_patterns_and_names_are_searched_as_the_server_does(index: toolcrib.ToolSearch):
@@ -487,6 +496,13 @@ def rewritten(path: Path, lines: list[object], **head: object) -> None:
 def test_a_file_with_something_else_than_tools_is_damaged(saved: Path, lines: list[object]):
     rewritten(saved, lines)
     with pytest.raises(toolcrib.StoreError, match="is damaged"):
+        toolcrib.ToolSearch.load(saved)
+
+
+@pytest.mark.parametrize("version", [True, False, 1.0, "1", None])
+def test_a_format_that_is_no_number_is_none_of_ours(saved: Path, version: object):
+    rewritten(saved, [], toolcrib_index=version)
+    with pytest.raises(toolcrib.StoreError, match="is no index of toolcrib"):
         toolcrib.ToolSearch.load(saved)
 
 

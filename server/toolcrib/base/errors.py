@@ -136,10 +136,13 @@ class DownstreamError(ToolcribError):
 
 
 class Unavailable(ToolcribError):
-    """A downstream gave no answer; the text names the server."""
+    """A downstream gave no answer; the text names the ``server``.
 
-    def __init__(self, server: str, public: str, *, detail: str = "") -> None:
-        super().__init__(public, detail=detail)
+    ``public`` is the text, which says by itself that the server gave none.
+    """
+
+    def __init__(self, server: str, public: str = "", *, detail: str = "") -> None:
+        super().__init__(public or f"The server {server} gave no answer.", detail=detail)
         self.server = server
 
 

@@ -117,6 +117,13 @@ def value_at(value: Any, place: Iterable[str]) -> Any:
     return value
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of a JSON value that shares no object or list with it."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in as_object(value).items()}
+    return [copied(each) for each in as_list(value)] if isinstance(value, list) else value
+
+
 def compact(value: Any) -> str:
     """Return a JSON value as text without unnecessary spaces, for a reader who counts tokens."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

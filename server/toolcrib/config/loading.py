@@ -104,7 +104,8 @@ def load(
     document: JsonObject = given.document if given else {}
     if source.path is not None:
         if _is_missing(source.path):
-            hint = f"check the path, or `toolcrib init --config {source.path}` writes it"
+            # A program has named the file: a command that writes one is not what it lacks.
+            hint = "check the path" if given else f"check the path, or `toolcrib init --config {source.path}` writes it"
             raise ConfigError(source.name, [Problem("file", "does not exist", hint)])
         # The list of problems becomes that of the findings, which the rest adds to.
         document, findings.problems = read(source.path)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -16,12 +16,16 @@ import mcp
 
 from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.errors import BadRequest, ToolcribError, innermost
-from toolcrib.base.model import Caller, JsonObject, SearchType
+from toolcrib.base.json_values import copied
+from toolcrib.base.model import Caller, JsonObject
 from toolcrib.catalog.tool_search import FoundTool, SearchRequest
+from toolcrib.config.findings import near_keys
 from toolcrib.config.loading import Given, load
 from toolcrib.config.settings import MemoryTarget, Settings
+from toolcrib.gateway.composition import Gateway
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.jsonrpc.sdk import ServerObject, low_level_server, open_object
+from toolcrib.library.arguments import SearchKind, list_of, mapping_of, search_of, text_of, type_of
 from toolcrib.library.deferred import Api, answer, deferred_tools
 from toolcrib.library.function_server import function_target
 from toolcrib.library.hits import Reasons, ToolHit, confidences, part_with, tool_hit
@@ -39,6 +43,9 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 LOCAL = "local"
 """The name of the server that has the functions of ``tools``."""
+
+_KEYS = ("mcpServers", "toolcrib")
+_ENTRY = 'such as {"command": "uvx", "args": ["…"]} or {"url": "https://…"}'
 
 
 def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
@@ -65,7 +72,7 @@ def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
     It runs under asyncio, and under trio as far as no server is started by a command.
 
     Raises:
-        BadRequest: a function cannot be a tool, or a server is none.
+        BadRequest: a function cannot be a tool, a server is none, or a parameter is something else than it has to be.
         ConfigError: from the block's beginning: the config cannot be used; it has everything that is wrong.
 
     >>> async def main():
@@ -81,22 +88,36 @@ def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
     """
     entries: JsonObject = {}
     objects: dict[str, MemoryTarget] = {}
-    for name, server in (servers or {}).items():
+    for name, server in mapping_of({} if servers is None else servers, "servers", "a dict of servers by name").items():
         if isinstance(server, Mapping):
             entries[name] = dict(cast("Mapping[str, Any]", server))
         else:
             objects[name] = _target_of(name, server)
-    if functions := list(tools):
+    if functions := list_of(tools, "tools"):
         if LOCAL in objects or LOCAL in entries:
             raise BadRequest(f"'{LOCAL}' is the server that has the functions of tools=: name yours otherwise.")
         objects[LOCAL] = function_target(functions)
     if cache == "user" and not isinstance(config, str | os.PathLike):
         raise BadRequest("cache='user' shares what is stored for a config file, so it needs the path of one.")
+    if not isinstance(stored := cast("object", cache), str | os.PathLike | None):
+        raise BadRequest(f"'cache' is {type_of(stored)}; it has to be None, 'user' or the path of a folder.")
     folder = None if cache is None or cache == "user" else Path(cache)
-    document = {**config} if isinstance(config, Mapping) else {}
+    if on_event is not None and not callable(on_event):
+        raise BadRequest(f"'on_event' is {type_of(on_event)}; it has to be a function, which gets each event.")
+    document = {} if config is None or isinstance(config, str | os.PathLike) else _document(config)
     given = Given(document, entries, objects, in_memory=cache is None, folder=folder and folder.absolute())
     path = Path(config) if isinstance(config, str | os.PathLike) else None
     return Opening(path, given, on_event)
+
+
+def _document(config: object) -> JsonObject:
+    """Return what would stand in a file; a program that names no key of ours has not meant to open nothing."""
+    document = {**mapping_of(config, "config", "the path of a config file, or a dict in its place")}
+    if near := near_keys(document, [key for key in _KEYS if key not in document], {}):
+        raise BadRequest(f"'config' has keys that toolcrib does not know: {near}")
+    if document and not document.keys() & {*_KEYS, "$schema"}:
+        raise BadRequest("'config' has neither 'mcpServers' nor 'toolcrib': write servers by name below 'mcpServers'.")
+    return document
 
 
 def _target_of(name: str, server: object) -> MemoryTarget:
@@ -107,8 +128,8 @@ def _target_of(name: str, server: object) -> MemoryTarget:
     if isinstance(server, Sequence) and not isinstance(server, str | bytes):
         return function_target(cast("Sequence[Any]", server))
     raise BadRequest(
-        f"The server {name!r} is a {type(server).__name__}: give an entry of mcpServers, a server object of the SDK or "
-        "FastMCP, or a list of functions."
+        f"The server {name!r} is a {type(server).__name__}: give an entry of mcpServers, {_ENTRY}, a server object of "
+        "the SDK or FastMCP, or a list of functions."
     )
 
 
@@ -118,9 +139,14 @@ class Opening:
     def __init__(self, path: Path | None, given: Given, on_event: OnEvent | None) -> None:
         self._path, self._given, self._on_event = path, given, on_event
         self._stack = AsyncExitStack()
+        self._block: _Block | None = None
+        self._is_entered = False
 
     async def __aenter__(self) -> "Crib":
         """Open everything, and list the servers in the background; functions and objects are listed at once."""
+        if self._is_entered:
+            raise BadRequest("This has been entered before: call toolcrib.open again for another block.")
+        self._is_entered = True
         async with AsyncExitStack() as stack:
             try:
                 settings = await anyio.to_thread.run_sync(self._settings)
@@ -133,12 +159,15 @@ class Opening:
                     raise failure from None
                 raise
             self._stack = stack.pop_all()
-        return Crib(serving)
+        self._block = _Block(serving)
+        return Crib(self._block)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """Close everything: no process, task or file is left."""
+        if self._block is not None:
+            self._block.is_open = False  # before anything is closed: nothing begins that could not end
         try:
             await self._stack.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
@@ -155,42 +184,68 @@ class Opening:
         self._on_event(json.loads(line))
 
 
+class _Block:
+    """What the cribs of one block use, as long as it is open."""
+
+    def __init__(self, serving: Serving) -> None:
+        self.opened, self.is_open = serving, True
+
+    @property
+    def serving(self) -> Serving:
+        """What is served.
+
+        Raises:
+            BadRequest: the block has ended.
+
+        """
+        if not self.is_open:
+            raise BadRequest("This crib is closed: use it inside its `async with` block, which has ended.")
+        return self.opened
+
+    def gateway(self) -> Gateway:
+        """Return the gateway of what is served; raises as that does."""
+        return self.serving.gateway
+
+
 class Crib:
     """The tools and skills of all servers, for one caller. Made by :func:`toolcrib.open`, and good for its block.
 
-    All of its methods may be called at the same time, in any task of the block.
+    All of its methods may be called at the same time, in any task of the block. After it they raise ``BadRequest``.
     """
 
-    def __init__(self, serving: Serving, caller: Caller | None = None) -> None:
-        """Use what is served for a caller; None: the person at this machine."""
-        self._serving, self._caller = serving, caller
-        whom = caller or local_caller(serving.gateway.settings)
+    def __init__(self, block: _Block, caller: Caller | None = None) -> None:
+        """Use what a block has opened for a caller; None: the person at this machine."""
+        self._block, self._caller = block, caller
+        settings = block.gateway().settings
+        whom = caller or local_caller(settings)
         self._session = Session(f"{whom.principal}-program", whom, RunActivations(), growing=False)
 
     def __repr__(self) -> str:
         """Return which servers it has, and for whom."""
-        return f"Crib({', '.join(self._serving.gateway.settings.servers)}; for {self._session.caller.principal})"
+        return f"Crib({', '.join(self._block.opened.gateway.settings.servers)}; for {self._session.caller.principal})"
 
     async def search(
         self,
         query: str,
         *,
         limit: int = 8,
-        search_type: Literal["fts", "regex", "exact"] = "fts",
+        search_type: SearchKind = "fts",
         server: str | None = None,
     ) -> SearchResult:
-        """Find the tools that fit a request, in any words, the best first; only those that may be called.
+        """Find the tools that fit a request, in any words, at most ``limit`` (1 to 50), the best first.
+
+        Only those are found that may be called.
 
         ``search_type`` ``regex`` takes the query as a pattern (RE2), ``exact`` as a name. ``server``: only its tools.
 
         Raises:
-            BadRequest: a blank query, or a pattern that cannot be used.
+            BadRequest: a blank query, a wrong limit, or a pattern that cannot be used.
 
         """
-        if limit < 1:
-            raise BadRequest("limit: must be at least 1")
-        wanted = SearchRequest(query.strip(), SearchType(search_type), limit, include_always=True, server=server)
-        gateway = self._serving.gateway
+        asked = search_of(query, search_type, limit)
+        of_server = None if server is None else text_of(server, "server")
+        wanted = SearchRequest(*asked, include_always=True, server=of_server)
+        gateway = self._block.gateway()
         with gateway.generation.held():
             tools = gateway.tools
             answer = await tools.search_tools(self._session, wanted, "signature")
@@ -228,8 +283,9 @@ class Crib:
             DownstreamError: its server answered with an error of the protocol.
 
         """
-        gateway = self._serving.gateway
-        given = dict(arguments or {})
+        gateway = self._block.gateway()
+        text_of(name, "name")
+        given = {} if arguments is None else {**mapping_of(arguments, "arguments", "a dict of values by parameter")}
         request = Request(self._session, "tools/call", {"name": name, "arguments": given}, on_progress)
         with gateway.generation.held():
             return CallResult.of(await gateway.tools.call(request, name, given, read_only=read_only))
@@ -243,13 +299,13 @@ class Crib:
             UnknownTool: there is none of this name that this caller may use.
 
         """
-        gateway = self._serving.gateway
+        gateway = self._block.gateway()
         with gateway.generation.held():
-            await gateway.tools.allow(self._session, name)
+            await gateway.tools.allow(self._session, text_of(name, "name"))
 
     async def tools(self) -> tuple[ToolInfo, ...]:
         """Return all tools that the caller may use; waits for servers that are listed for the first time."""
-        gateway = self._serving.gateway
+        gateway = self._block.gateway()
         with gateway.generation.held():
             every, _search = await gateway.tools.survey(self._session)
         return tuple(
@@ -258,7 +314,7 @@ class Crib:
                 tool.server,
                 card.description,
                 tool.read_only,
-                {**definition, "name": tool.public_name},
+                {**copied(definition), "name": tool.public_name},
             )
             for tool, definition, card in every
         )
@@ -296,12 +352,13 @@ class Crib:
         [{'type': 'text', 'text': '12:00'}]
 
         """
+        self._block.gateway()  # what is closed is told to the program, not to the model
         return await answer(self, block)
 
     @property
     def skills(self) -> CribSkills:
         """The skills of the config, and those of servers where they are stored."""
-        return CribSkills(self._serving.gateway, self._session)
+        return CribSkills(self._block.gateway, self._session)
 
     # -- for others ------------------------------------------------------------------------------
 
@@ -317,7 +374,7 @@ class Crib:
 
         Two callers share no process of a server that may keep anything of them (``isolation``).
         """
-        return Crib(self._serving, Caller(principal, tenant_id, project_id, profile))
+        return Crib(self._block, Caller(text_of(principal, "principal"), tenant_id, project_id, profile))
 
     @property
     def server(self) -> ServerObject:
@@ -325,7 +382,8 @@ class Crib:
 
         It is good for the block, and serves every number of clients.
         """
-        return ServerObject(self._serving.server if self._caller is None else self._serving.server_for(self._caller))
+        serving = self._block.serving
+        return ServerObject(serving.server if self._caller is None else serving.server_for(self._caller))
 
     def client(self, **options: Any) -> mcp.Client:
         """Return the SDK's client of :attr:`server`, in memory; ``options`` are its own. Use it by ``async with``."""
@@ -344,7 +402,7 @@ class Crib:
         """
         from toolcrib.server.http import MountedApp  # noqa: PLC0415 - most programs serve nothing over HTTP
 
-        return MountedApp(self._serving, self._caller)
+        return MountedApp(self._block.serving, self._caller)
 
 
 def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:

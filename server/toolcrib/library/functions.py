@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -88,14 +89,23 @@ def function_tool(
     ([], {'a': 2, 'b': 1})
 
     """
-    shown = name or getattr(function, "__name__", "")
+    if not callable(function):
+        raise BadRequest(
+            f"{type(function).__name__} is no function, so it cannot be a tool: give functions. Only ToolSearch takes "
+            "definitions, which nothing runs."
+        )
+    named = _named(function)
+    shown = name or getattr(named, "__name__", "")
     if not shown or shown == "<lambda>":
-        raise BadRequest(f"{function!r} has no name of its own, so it cannot be a tool: give it one (name=…).")
+        what = "A lambda" if shown else f"An object of the type {type(named).__name__}"
+        raise BadRequest(
+            f"{what} has no name of its own, so it cannot be a tool: set its __name__, or wrap it in a def."
+        )
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise _unfit(shown, f"its signature cannot be read: {error}") from error
-    text, described = _docstring(inspect.getdoc(function) or "") if _has_own_docstring(function) else ("", {})
+    text, described = _docstring(inspect.getdoc(named) or "") if _has_own_docstring(named) else ("", {})
     parameters = list(_parameters(shown, signature))
     adapter = _adapter(shown, parameters)
     definition = {"name": shown, "description": text if description is None else description}
@@ -175,8 +185,16 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(getattr(unwrapped, "__call__", None))  # noqa: B004 - its kind is asked, not whether it is there
 
 
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a function has its name and docstring from: for a ``partial`` without a name, what it is made of."""
+    named: Any = function
+    while isinstance(named, partial) and not hasattr(cast("Any", named), "__name__"):
+        named = cast("Any", named).func
+    return cast("Callable[..., Any]", named)
+
+
 def _has_own_docstring(function: Callable[..., Any]) -> bool:
-    """Return whether its docstring is about it: an object without one has that of its class, or of ``partial``."""
+    """Return whether its docstring is about it: an object without one has that of its class."""
     return inspect.isroutine(function) or inspect.isclass(function)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from toolcrib.base.json_values import copied
 from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.text import words
 from toolcrib.search.confidence import Confidence
@@ -27,8 +28,8 @@ class ToolHit:
     it may be, ``none`` if nothing fits; every other hit is at most ``low``. ``why`` names what of the query it has.
 
     ``definition`` is the whole definition, as ``tools/list`` would have it (``name``, ``description``,
-    ``inputSchema``, …). ``tool`` is what the definition was made of, such as a function or an SDK ``Tool``; None if
-    that is not in this process.
+    ``inputSchema``, …), a copy of what is searched. ``tool`` is what the definition was made of, such as a function or
+    an SDK ``Tool``; None if that is not in this process.
 
     >>> hit = ToolHit("send", signature="send(to, text)", score=1.0, confidence="high", why="name: send")
     >>> hit
@@ -45,6 +46,10 @@ class ToolHit:
     definition: JsonObject = field(default_factory=dict[str, object])
     tool: object = None
 
+    def __hash__(self) -> int:
+        """Return the hash of what can have one."""
+        return hash((self.name, self.server, self.score, self.why))
+
     def __repr__(self) -> str:
         """Return what a person wants to see of it: not the whole definition."""
         shown = self.signature or self.name
@@ -56,7 +61,7 @@ def tool_hit(
 ) -> ToolHit:
     """Return a tool that was found as a hit; ``definition`` is its server's, ``given`` what that was made of."""
     name = tool.public_name
-    signature, own = shown.signature or name, {**definition, "name": name}
+    signature, own = shown.signature or name, {**copied(definition), "name": name}
     return ToolHit(name, tool.server, shown.description, signature, score, confidence, why, own, given)
 
 

@@ -83,6 +83,10 @@ class CallResult:
         """The structured content if there is any, else the text."""
         return self.text if self.structured is None else self.structured
 
+    def __hash__(self) -> int:
+        """Return the hash of what can have one: equal results have equal texts."""
+        return hash((self.text, self.is_error))
+
     def __repr__(self) -> str:
         """Return the beginning of its text."""
         others = ", ".join(str(block.get("type")) for block in self.content if block.get("type") != "text")
@@ -105,7 +109,7 @@ class ToolInfo:
     server: str
     description: str = ""
     read_only: bool = False
-    definition: JsonObject = field(default_factory=dict[str, Any])
+    definition: JsonObject = field(default_factory=dict[str, Any], hash=False)
 
     @property
     def input_schema(self) -> JsonObject:

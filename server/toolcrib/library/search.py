@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from pathlib import Path
 from secrets import token_hex
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 from toolcrib.base.errors import BadRequest, StoreError, UnknownTool
 from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.json_values import as_object, compact
-from toolcrib.base.model import Caller, JsonObject, SearchType, Tool, ToolRecord
+from toolcrib.base.model import Caller, JsonObject, Tool, ToolRecord
 from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.in_memory import ToolsInMemory, tool_of
 from toolcrib.catalog.index import Reading
@@ -28,6 +29,7 @@ from toolcrib.catalog.views import CatalogView, CatalogViews
 from toolcrib.config.paths import user_model_dir
 from toolcrib.config.schema import LimitsSection, SemanticSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.library.arguments import SearchKind, list_of, path_of, search_of, text_of
 from toolcrib.library.functions import FunctionTool, function_tool
 from toolcrib.library.hits import Reasons, ToolHit, confidences, tool_hit
 from toolcrib.library.results import SearchResult
@@ -42,7 +44,6 @@ ToolLike = object
 
 _FORMAT = 1
 """The format of a saved index."""
-_LIMIT_MAX = 50
 _REFUSED_MAX = 5
 _PARTS: Mapping[int | None, str] = MappingProxyType(
     {
@@ -142,7 +143,9 @@ class ToolSearch:
         return f"ToolSearch({len(self)} tools)"
 
     def add(self, tools: Iterable[ToolLike], *, server: str = "") -> None:
-        """Add tools; one with the name of another takes its place. All of them are added, or none.
+        """Add tools; one with the name of an earlier one takes its place. All of them are added, or none.
+
+        Within one call each needs a name of its own.
 
         Those of a ``server`` are called ``server__tool``, and the server's name counts as one of their words.
         Definitions are not copied: do not change them afterwards.
@@ -156,9 +159,12 @@ class ToolSearch:
         ('github__create_issue',)
 
         """
-        given = list(tools)
+        given = list_of(tools, "tools")
+        text_of(server, "server")
         with collector_paused():
-            records = self._records([_definition(tool) for tool in given], server)
+            definitions = [_definition(tool) for tool in given]
+            _refuse_same_names(definitions)
+            records = self._records(definitions, server)
         with self._changing:
             for record, _ in zip(records, given, strict=True):
                 known = self._entries.get(record.public_name)
@@ -179,11 +185,12 @@ class ToolSearch:
 
         Raises:
             UnknownTool: there is no tool of one of these names.
+            BadRequest: one of them is no name.
 
         """
         with self._changing:
             for name in names:
-                if name not in self._entries:
+                if text_of(name, "name") not in self._entries:
                     raise UnknownTool(name)
             for name in names:
                 self._entries.pop(name, None)
@@ -197,7 +204,7 @@ class ToolSearch:
         *,
         limit: int = 8,
         server: str | None = None,
-        search_type: Literal["fts", "regex", "exact"] = "fts",
+        search_type: SearchKind = "fts",
     ) -> SearchResult:
         """Return the tools that fit best, at most ``limit`` (1 to 50), best first.
 
@@ -215,14 +222,15 @@ class ToolSearch:
         ToolHit(close_issue(), score=1.0, confidence='high', why='the query is its name')
 
         """
-        if not 1 <= limit <= _LIMIT_MAX:
-            raise BadRequest(f"'limit' is {limit}; it has to be from 1 to {_LIMIT_MAX}.")
-        request = SearchRequest(query, SearchType(search_type), limit, include_always=True, server=server)
+        asked = search_of(query, search_type, limit)
+        of_server = None if server is None else text_of(server, "server")
+        request = SearchRequest(*asked, include_always=True, server=of_server)
         refuse_blank(request)
         world = self._current()
         found = world.searcher.search(request, world.catalog, world.permitted)
         shown = self._briefs.read(world.view, [match.document.row for match in found.matches])
-        reasons, known = Reasons(query), world.searcher.known()[:1]  # the index that was searched, if words were
+        reasons = Reasons(request.query)
+        known = world.searcher.known()[:1]  # the index that was searched, if words were
         hits: list[ToolHit] = []
         for match, confidence in zip(found.matches, confidences(found.confidence), strict=False):
             tool, entry = match.document, world.entries[match.document.row]
@@ -293,7 +301,7 @@ class ToolSearch:
         lines = [compact({"server": record.server, "tool": record.definition}) for record in records]
         body = "".join(f"{line}\n" for line in lines).encode()
         head = {"toolcrib_index": _FORMAT, "tools": len(lines), "sha256": sha256(body).hexdigest()}
-        target = Path(path)
+        target = Path(path_of(path))
         # Beside it, so that whoever reads the file meanwhile finds the whole old one or the whole new one.
         unfinished = target.with_name(f"{target.name}.{token_hex(4)}.part")
         try:
@@ -315,11 +323,12 @@ class ToolSearch:
 
         """
         index = cls(semantic=semantic)
-        for server, entries in groupby(_read(Path(path)), itemgetter("server")):
+        file = Path(path_of(path))
+        for server, entries in groupby(_read(file), itemgetter("server")):
             try:
                 index.add((entry["tool"] for entry in entries), server=server)
             except BadRequest as error:
-                raise _damaged(Path(path), str(error)) from error
+                raise _damaged(file, str(error)) from error
         with index._changing:
             index._entries = {name: _Entry(each.row, each.record, None) for name, each in index._entries.items()}
         return index
@@ -366,6 +375,16 @@ def _definition(tool: Any) -> JsonObject:
     )
 
 
+def _refuse_same_names(definitions: Iterable[JsonObject]) -> None:
+    names = Counter(name for each in definitions if isinstance(name := each.get("name"), str))
+    if same := [name for name, times in names.items() if times > 1]:
+        more = f" and {len(same) - _REFUSED_MAX} more" if len(same) > _REFUSED_MAX else ""
+        raise BadRequest(
+            f"Several of these tools are called {', '.join(same[:_REFUSED_MAX])}{more}: within one call each needs a "
+            "name of its own. A later add() replaces the tool that has the name."
+        )
+
+
 def _of_mapping(tool: JsonObject) -> JsonObject:
     """Return a definition in the form of MCP, given that of MCP, Anthropic (``input_schema``) or OpenAI."""
     if tool.get("type") == "function":
@@ -394,7 +413,7 @@ def _read(path: Path) -> list[JsonObject]:
     with suppress(ValueError, RecursionError):
         head = as_object(json.loads(first))
     version = head.get("toolcrib_index")
-    if not isinstance(version, int):
+    if type(version) is not int:  # true and false are numbers to Python
         raise StoreError(f"{path} is no index of toolcrib: ToolSearch(…).save(path) makes one.")
     if version > _FORMAT:
         raise StoreError(

@@ -1,11 +1,11 @@
 """The skills of a crib: found, listed and read by a program."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from toolcrib.base.errors import BadRequest, UnknownSkill
-from toolcrib.base.model import SearchType
 from toolcrib.gateway.composition import Gateway
+from toolcrib.library.arguments import SearchKind, search_of, text_of
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
 from toolcrib.search.confidence import Confidence
@@ -69,24 +69,20 @@ class CribSkills:
     are unless a config file, or ``skills`` in the config of the program, says where to look for them.
     """
 
-    def __init__(self, gateway: Gateway, session: Session) -> None:
-        """Give one caller's skills."""
+    def __init__(self, gateway: Callable[[], Gateway], session: Session) -> None:
+        """Give one caller's skills; ``gateway`` raises once the crib is closed."""
         self._gateway, self._session = gateway, session
 
-    async def search(
-        self, query: str, *, limit: int = 5, search_type: Literal["fts", "regex", "exact"] = "fts"
-    ) -> tuple[SkillInfo, ...]:
-        """Find the skills that fit a task, the best first.
+    async def search(self, query: str, *, limit: int = 5, search_type: SearchKind = "fts") -> tuple[SkillInfo, ...]:
+        """Find the skills that fit a task, at most ``limit`` (1 to 50), the best first.
 
         Raises:
-            BadRequest: a blank query, or a pattern that cannot be used.
+            BadRequest: a blank query, a wrong limit, or a pattern that cannot be used.
 
         """
-        if limit < 1:
-            raise BadRequest("limit: must be at least 1")
-        with self._gateway.generation.held():
-            wanted = SkillQuery(query.strip(), SearchType(search_type), limit)
-            answer = await self._gateway.skills.search(self._session, wanted)
+        gateway, wanted = self._gateway(), SkillQuery(*search_of(query, search_type, limit))
+        with gateway.generation.held():
+            answer = await gateway.skills.search(self._session, wanted)
         others: Confidence = "low" if answer.confidence == "high" else answer.confidence
         return tuple(_info(hit, others if number else answer.confidence) for number, hit in enumerate(answer.hits))
 
@@ -101,9 +97,10 @@ class CribSkills:
             NotConfirmed: a person has to confirm it first.
 
         """
-        wanted = GetRequest((name,), max_tokens=max_tokens, file=file, force=True)
-        with self._gateway.generation.held():
-            answer = await self._gateway.skills.get(self._session, wanted, Request(self._session))
+        gateway = self._gateway()
+        wanted = GetRequest((text_of(name, "name"),), max_tokens=max_tokens, file=file, force=True)
+        with gateway.generation.held():
+            answer = await gateway.skills.get(self._session, wanted, Request(self._session))
         if names := answer.ambiguous.get(name):
             raise BadRequest(f"Several skills are called {name}: {', '.join(names)}.")
         if not answer.skills:
@@ -115,8 +112,9 @@ class CribSkills:
         """Return all skills that the caller may use."""
         found: list[SkillInfo] = []
         cursor: str | None = None
-        with self._gateway.generation.held():
-            skills = self._gateway.skills
+        gateway = self._gateway()
+        with gateway.generation.held():
+            skills = gateway.skills
             while True:
                 page = await skills.list_skills(self._session, ListRequest(cursor=cursor, page_size=_PAGE))
                 found += (_info(each) for each in page.skills)
