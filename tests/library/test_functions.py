@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import partial, wraps
 from typing import Annotated, Literal, TypedDict
 
 import anyio
@@ -297,7 +297,67 @@ def test_an_annotation_that_means_nothing_to_json_is_refused_by_name():
 
     later.__annotations__["value"] = "NotThere"
 
-    with pytest.raises(toolcrib.BadRequest, match="The function query cannot be a tool: pydantic has no schema for it"):
+    says = (
+        r"function query cannot be a tool: pydantic has no schema for its parameter connection \(Connection\); give it"
+    )
+    with pytest.raises(toolcrib.BadRequest, match=says) as refused:
         function_tool(query)
     with pytest.raises(toolcrib.BadRequest, match="its signature cannot be read: name 'NotThere' is not defined"):
         function_tool(later)
+    assert "model_config" not in str(refused.value)
+
+
+class Mailbox:
+    def send(self, to: str) -> str:
+        return to
+
+    @staticmethod
+    def check(address: str) -> str:
+        return address
+
+
+def test_a_method_without_its_object_is_refused_with_what_to_give():
+    for method in (Mailbox.send, str.upper):
+        with pytest.raises(toolcrib.BadRequest, match=r"without its object; give that of one, such as"):
+            function_tool(method)
+    for method in (Mailbox().send, Mailbox.check, "a".upper):
+        function_tool(method)
+
+
+def test_what_only_repeats_a_name_is_in_no_part_of_the_schema():
+    class Address(BaseModel):
+        street_name: str
+        town: Annotated[str, Field(title="City or town")]
+
+    def move(to: Address, before: list[Address]):
+        pass
+
+    found = schema(move)
+    assert found["$defs"]["Address"] == {
+        "type": "object",
+        "properties": {"street_name": {"type": "string"}, "town": {"type": "string", "title": "City or town"}},
+        "required": ["street_name", "town"],
+    }
+
+
+def test_the_outermost_callable_decides_whether_it_is_async():
+    async def fetch(url: str) -> str:
+        return url
+
+    @wraps(fetch)
+    def blocking(url: str) -> str:
+        return url
+
+    @wraps(blocking)
+    async def awaiting(url: str) -> str:
+        return url
+
+    class Fetcher:
+        async def __call__(self, url: str) -> str:
+            return url
+
+    assert not function_tool(blocking).is_async
+    assert not function_tool(Fetcher, name="made").is_async
+    assert function_tool(awaiting).is_async
+    assert function_tool(partial(Fetcher()), name="part").is_async
+    assert function_tool(partial(partial(fetch), url="u"), name="part").is_async

@@ -1,10 +1,14 @@
 """Functions of the program as a server: calls reach them through the gateway like any others, without messages."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import inspect
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import anyio
 import anyio.abc
@@ -13,10 +17,10 @@ import mcp_types as types
 from mcp import MCPError
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
-from toolcrib.base.errors import BadRequest
-from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.errors import BadRequest, innermost
+from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import MemoryTarget
 from toolcrib.jsonrpc.sdk import CallOptions, Channel, OnNotify, OnNotifyIntercept, OnRequest
@@ -24,6 +28,12 @@ from toolcrib.library.functions import FunctionTool, function_tool
 
 _THREADS = 40
 """Functions that are not async and run at a time, of one server; the others wait."""
+
+_ITEMS_MAX = 100_000
+"""Maximum number of values that are taken from an iterator, which may have no end."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
+_BLOCKS = (types.TextContent, types.ImageContent, types.AudioContent, types.EmbeddedResource, types.ResourceLink)
 
 
 def function_target(functions: Iterable[Any]) -> MemoryTarget:
@@ -105,42 +115,119 @@ class _FunctionChannel:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params['name']}")
         try:
             positional, named = tool.bind(as_object(params.get("arguments")))
-            if tool.is_async:
-                return result_of(await tool.function(*positional, **named))
-            run = partial(tool.function, *positional, **named)
-            # Given up, not waited for, when the call is cancelled or its time is over.
-            return result_of(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads))
+            return await self._result(partial(tool.function, *positional, **named), is_async=tool.is_async)
         except MCPError:
             raise
-        except Exception as error:  # barrier: a function of the program; the model reads what went wrong
-            text = str(error) if isinstance(error, BadRequest) else f"{type(error).__name__}: {error}"
-            return {"content": [{"type": "text", "text": text}], "isError": True}
+        except (Exception, SystemExit) as error:  # barrier: a function of the program; the model reads what went wrong
+            # A parser of command lines exits where it refuses, which would end the program that called the tool.
+            return {**_text(_said_of(innermost(error))), "isError": True}
+
+    async def _result(self, function: Callable[[], Any], *, is_async: bool) -> JsonObject:
+        if is_async:
+            value = await function()
+        else:
+            value = await self._in_thread(partial(_result_unless_pending, function))
+            if not _is_pending(value):
+                return value
+        while _is_pending(value):
+            value = await _settled(value)
+        return await self._in_thread(partial(result_of, value)) if isinstance(value, Iterator) else result_of(value)
+
+    async def _in_thread(self, run: Callable[[], Any]) -> Any:
+        """Run it in a thread; given up, not waited for, when the call is cancelled or its time is over."""
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
+
+
+def _said_of(error: BaseException) -> str:
+    if isinstance(error, BadRequest):
+        return str(error)
+    name, text = type(error).__name__, str(error)
+    return f"{name}: {text}" if text else name
+
+
+def _result_unless_pending(function: Callable[[], Any]) -> Any:
+    """Run a function, and return its result, or what only the event loop can wait for."""
+    value = function()
+    return value if _is_pending(value) else result_of(value)
+
+
+def _is_pending(value: Any) -> bool:
+    return inspect.isawaitable(value) or isinstance(value, AsyncIterator)
+
+
+async def _settled(value: Any) -> Any:
+    """Wait for a value, or for all values of an asynchronous iterator."""
+    if not isinstance(value, AsyncIterator):
+        return await value
+    taken: list[Any] = []
+    async for each in cast("AsyncIterator[Any]", value):
+        taken.append(each)
+        _check_number(taken)
+    return taken
+
+
+def _check_number(taken: list[Any]) -> None:
+    if len(taken) > _ITEMS_MAX:
+        raise BadRequest(f"The function ran, and yielded more than {_ITEMS_MAX} values: let it yield fewer.")
 
 
 def result_of(value: Any) -> JsonObject:
     """Return what a function has returned as the result of a call.
 
-    A result or blocks of the SDK stay what they are; an object is structured content too; anything else is a text: a
-    string as it is, None as an empty one, other values as JSON.
+    A result or blocks of the SDK stay what they are, and what stands beside blocks becomes blocks too; an object is
+    structured content as well; anything else is a text: a string as it is, None as an empty one, other values as JSON,
+    as pydantic writes them, but bytes as base64, and null for numbers that JSON has not. An iterator is the list of its
+    values.
+
+    Raises:
+        BadRequest: it has no JSON form; the text says what the function should return.
+
     """
     if isinstance(value, types.CallToolResult):
         return _plain(value)
-    if _is_block(value):
+    if isinstance(value, Iterator):
+        taken = list(islice(cast("Iterator[Any]", value), _ITEMS_MAX + 1))
+        _check_number(taken)
+        value = taken
+    if isinstance(value, _BLOCKS):
         return {"content": [_plain(value)]}
-    if (blocks := as_list(value)) and all(map(_is_block, blocks)):
-        return {"content": [_plain(each) for each in blocks]}
+    if isinstance(value, list | tuple):
+        every = cast("Sequence[Any]", value)
+        if any(isinstance(each, _BLOCKS) for each in every):
+            return {"content": [block for each in every for block in result_of(each)["content"]]}
     if value is None or isinstance(value, str):
         return _text(value or "")
+    made = _json_of(value)
+    if isinstance(made, str):
+        return _text(made)
+    text = compact(made)
+    if "NaN" in text or "Infinity" in text:
+        # What pydantic may leave in a model, and a reader of JSON refuses; a string with the word stays what it is.
+        made = json.loads(text, parse_constant=lambda _constant: None)
+        text = compact(made)
+    return {**_text(text), "structuredContent": as_object(made)} if isinstance(made, dict) else _text(text)
+
+
+def _json_of(value: Any) -> Any:
     try:
-        made = to_jsonable_python(value)
-    except PydanticSerializationError:
-        return _text(str(value))
-    result = _text(compact(made))
-    return {**result, "structuredContent": as_object(made)} if isinstance(made, dict) else result
+        return to_jsonable_python(value, bytes_mode="base64", fallback=_shown)
+    except UnicodeDecodeError as error:
+        # A model writes bytes by its own config, whatever is asked here.
+        raise BadRequest(
+            f"The function ran, and returned an object of {type(value).__name__} with bytes that are no text: set "
+            "ser_json_bytes='base64' in its model's model_config, or return ImageContent or a string of base64."
+        ) from error
 
 
-def _is_block(value: Any) -> bool:
-    return isinstance(value, types.TextContent | types.ImageContent | types.AudioContent | types.EmbeddedResource)
+def _shown(value: Any) -> str:
+    """Return the text of an object that has no JSON form, if it says more than where the object is."""
+    text = str(value)
+    if _ADDRESS.search(text):
+        raise BadRequest(
+            f"The function ran, and returned an object of {type(value).__name__}, which has no JSON form: let it "
+            "return a string, numbers, lists, dicts, dataclasses, pydantic models, or give the class a __str__."
+        )
+    return text
 
 
 def _plain(model: BaseModel) -> JsonObject:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ArgsKwargs, PydanticCustomError, SchemaError
 
@@ -106,6 +106,8 @@ def function_tool(
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise _unfit(shown, f"its signature cannot be read: {error}") from error
     text, described = _docstring(inspect.getdoc(named) or "") if _has_own_docstring(named) else ("", {})
+    if _lacks_its_object(function, signature):
+        raise _unfit(shown, "it is a method without its object; give that of one, such as Mailer().send")
     parameters = list(_parameters(shown, signature))
     adapter = _adapter(shown, parameters)
     definition = {"name": shown, "description": text if description is None else description}
@@ -125,6 +127,14 @@ def _parameters(name: str, signature: inspect.Signature) -> Iterator[inspect.Par
         yield parameter.replace(kind=kind)
 
 
+def _lacks_its_object(function: Callable[..., Any], signature: inspect.Signature) -> bool:
+    """Return whether it is a method as its class has it, whose ``self`` no call can give."""
+    *_, owner, _name = f".{getattr(function, '__qualname__', '')}".split(".")
+    first = next(iter(signature.parameters.values()), None)
+    is_self = first is not None and first.name == "self" and first.default is _Kind.empty
+    return is_self and owner not in ("", "<locals>")
+
+
 def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
     """Return what validates the arguments of a call, without making it."""
 
@@ -133,20 +143,40 @@ def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[Any]
 
     # pydantic reads both, and calls the function with what it has validated.
     cast("Any", taken).__signature__ = inspect.Signature(parameters)
-    taken.__annotations__ = {
-        each.name: each.annotation for each in parameters if each.annotation is not inspect.Parameter.empty
-    }
+    taken.__annotations__ = {each.name: each.annotation for each in parameters if each.annotation is not _Kind.empty}
     taken.__name__ = taken.__qualname__ = name
     try:
         return TypeAdapter[Any](cast("Any", taken))
+    except PydanticSchemaGenerationError as error:
+        raise _unfit(name, _without_schema(taken.__annotations__)) from error
     except (PydanticUserError, SchemaError, PydanticCustomError, TypeError) as error:
         raise _unfit(name, f"pydantic has no schema for it: {_first_line(error)}") from error
+
+
+def _without_schema(annotations: Mapping[str, Any]) -> str:
+    """Return which of these types pydantic has no schema for, and what to use; its own advice is for models."""
+    for name, annotation in annotations.items():
+        try:
+            TypeAdapter(annotation)
+        except PydanticSchemaGenerationError:
+            shown = getattr(annotation, "__name__", annotation)
+            return (
+                f"pydantic has no schema for its parameter {name} ({shown}); give it a type that JSON has, a dataclass "
+                "or a pydantic model, or bind it first, as functools.partial does"
+            )
+        except (PydanticUserError, SchemaError, PydanticCustomError, TypeError):
+            continue
+    return "pydantic has no schema for it"
 
 
 class _PlainSchema(GenerateJsonSchema):
     """Schemas without what only repeats names, or Python values that JSON has not."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic declares it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        """Add no title made from a name: it says what the name says, to a model that pays for each word."""
+        return False
 
 
 def _schema(name: str, adapter: TypeAdapter[Any], described: Mapping[str, str]) -> JsonObject:
@@ -156,11 +186,11 @@ def _schema(name: str, adapter: TypeAdapter[Any], described: Mapping[str, str]) 
         raise _unfit(name, f"a parameter has no JSON form: {_first_line(error)}") from error
     properties = schema.setdefault("properties", {})
     for key, value in properties.items():
-        # It says what the name says, to a model that pays for each word.
-        if value.get("title") == key.title().replace("_", " "):
-            del value["title"]
         if key in described:
             value.setdefault("description", described[key])
+    for key, value in schema.get("$defs", {}).items():
+        if value.get("title") == key:
+            del value["title"]
     return {"type": "object", **schema}
 
 
@@ -181,8 +211,11 @@ def _said_of(name: str, error: ValidationError) -> str:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    unwrapped = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(getattr(unwrapped, "__call__", None))  # noqa: B004 - its kind is asked, not whether it is there
+    # As the outermost callable is: a decorator may make a function that blocks of one that is async, and the reverse.
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:
