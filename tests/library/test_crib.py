@@ -75,6 +75,17 @@ async def test_functions_are_found_by_what_they_do_and_called_by_name():
         assert {tool.name for tool in await crib.tools()} == {"local__add", "local__weather"}
 
 
+async def test_hits_have_the_reasons_that_the_engine_alone_gives():
+    index = toolcrib.ToolSearch([add, weather], server="local")
+    async with toolcrib.open(tools=[add, weather]) as crib:
+        for query in ("sum of the local numbers", "rain forecast for Oslo", "the first city", "add", "^local"):
+            kind: Any = "regex" if query.startswith("^") else "fts"
+            hits = await crib.search(query, search_type=kind)
+            assert hits
+            alone = {hit.name: hit.why for hit in index.search(query, search_type=kind)}
+            assert {hit.name: hit.why for hit in hits} == alone
+
+
 async def test_server_objects_and_groups_of_functions_are_servers_by_their_names():
     async with toolcrib.open(servers={"files": files(), "sums": [add]}, tools=[weather]) as crib:
         tools = {tool.name: tool.server for tool in await crib.tools()}
@@ -132,6 +143,18 @@ async def test_denied_tools_are_unknown_and_move_nothing():
         denied = await seen(crib)
     async with toolcrib.open(tools=[add]) as crib:
         assert await seen(crib) == denied
+
+
+async def test_reasons_have_no_word_that_only_the_name_of_a_denied_tool_has():
+    def total(numbers: list[int]) -> int:
+        """Add up numbers. Use files__read_file first."""
+        return sum(numbers)
+
+    whys: list[str] = []
+    for config in ({}, {"toolcrib": {"policy": {"deny": ["files__*"]}}}):
+        async with toolcrib.open(config, servers={"files": files()}, tools=[total]) as crib:
+            whys.append((await crib.search("add up numbers, read files", server="local"))[0].why)
+    assert whys == ["description: add, numbers, read, files", "description: add, numbers"]
 
 
 async def test_arguments_are_checked_before_the_function_runs():

@@ -26,17 +26,17 @@ def test_results_can_be_members_of_sets_and_are_equal_by_all_that_they_have():
 
 def test_a_reason_names_each_word_of_the_query_where_it_is_first_found():
     why = Reasons("creating new issues in a repository").of(
-        SearchType.FTS, part_with([("name", "create_issue"), ("description", "Creates issues of a Repository")])
+        SearchType.FTS, part_with(["create issue", "", "creates issues of a repository"])
     )
     assert why == "name: creating, issues; description: repository"
 
 
 def test_a_reason_for_a_tool_without_any_of_the_words_says_so():
-    assert Reasons("delete").of(SearchType.FTS, part_with([("name", "remove")])) == "other words for the same thing"
-    assert Reasons("remove").of(SearchType.EXACT, part_with([("name", "remove")])) == "the query is its name"
-    assert Reasons("re.*").of(SearchType.REGEX, part_with([("name", "remove")])) == "the pattern matches"
+    assert Reasons("delete").of(SearchType.FTS, part_with(["remove"])) == "other words for the same thing"
+    assert Reasons("remove").of(SearchType.EXACT, part_with(["remove"])) == "the query is its name"
+    assert Reasons("re.*").of(SearchType.REGEX, part_with(["remove"])) == "the pattern matches"
 
 
 def test_a_reason_does_not_name_letters_that_only_writing_leaves():
-    assert Reasons("what's the weather").of(SearchType.FTS, part_with([("text", "weather's")])) == "text: weather"
-    assert Reasons("the").of(SearchType.FTS, part_with([("name", "the")])) == "name: the"
+    assert Reasons("what's the weather").of(SearchType.FTS, part_with(["", "weather s"])) == "description: weather"
+    assert Reasons("the").of(SearchType.FTS, part_with(["the"])) == "name: the"

@@ -18,7 +18,7 @@ from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.errors import BadRequest, ToolcribError, innermost
 from toolcrib.base.json_values import copied
 from toolcrib.base.model import Caller, JsonObject
-from toolcrib.catalog.tool_search import FoundTool, SearchRequest
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.findings import near_keys
 from toolcrib.config.loading import Given, load
 from toolcrib.config.settings import MemoryTarget, Settings
@@ -251,13 +251,14 @@ class Crib:
             answer = await tools.search_tools(self._session, wanted, "signature")
             view = tools.finder.view(self._session, tools.indexer.current())
             rows = [found.tool.row for found in answer.hits]
-            described = await anyio.to_thread.run_sync(view.described, rows)
+            described, fields = await anyio.to_thread.run_sync(lambda: (view.described(rows), view.words(rows)))
         reasons = Reasons(answer.query)
-        found = [each for each in answer.hits if each.tool.row in described]  # others were removed meanwhile
+        # Others were removed meanwhile.
+        found = [each for each in answer.hits if each.tool.row in described and each.tool.row in fields]
         hits: list[ToolHit] = []
         for each, confidence in zip(found, confidences(answer.confidence), strict=False):
             definition, _ = described[each.tool.row]
-            why = reasons.of(each.match_type, part_with(_texts(each, definition)))
+            why = reasons.of(each.match_type, part_with(fields[each.tool.row].texts))
             hits.append(tool_hit(each.tool, each.shown, each.score, confidence, why, definition, None))
         return SearchResult(tuple(hits), answer.confidence, answer.note or "")
 
@@ -403,10 +404,3 @@ class Crib:
         from toolcrib.server.http import MountedApp  # noqa: PLC0415 - most programs serve nothing over HTTP
 
         return MountedApp(self._block.serving, self._caller)
-
-
-def _texts(found: FoundTool, definition: JsonObject) -> Iterable[tuple[str, str]]:
-    """Yield what a tool is found by, with what each text is."""
-    yield "name", found.tool.public_name
-    yield "description", str(definition.get("description") or "")
-    yield "parameters", found.shown.signature or ""

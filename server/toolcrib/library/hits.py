@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from toolcrib.base.json_values import copied
 from toolcrib.base.model import JsonObject, SearchType, Tool
-from toolcrib.base.text import words
 from toolcrib.search.confidence import Confidence
 from toolcrib.search.english import stem
 from toolcrib.search.query import parsed, plain
 
 if TYPE_CHECKING:
     from toolcrib.catalog.tool_search import Shown
+    from toolcrib.search.postings import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,10 @@ def confidences(of_answer: Confidence) -> Iterator[Confidence]:
         yield "none" if of_answer == "none" else "low"
 
 
+PARTS = ("name", "description", "description", "parameters", "parameters", "server", "tags", "asked as", "parameters")
+"""What a person calls each of the fields that are ranked (:data:`~toolcrib.catalog.views.FIELDS`)."""
+
+
 class Reasons:
     """Says of the hits of one query why they were found."""
 
@@ -99,7 +103,7 @@ _OF_OTHERS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def part_with(texts: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return what names the first of some named texts that has a stem."""
-    stems = [(name, frozenset(map(stem, words(text)))) for name, text in texts]
-    return lambda each: next((name for name, found in stems if each in found), "")
+def part_with(texts: "Iterable[Text]") -> Callable[[str], str]:
+    """Return what names the first part of a tool that has a stem; ``texts`` are its fields as they are ranked."""
+    stems = [frozenset(map(stem, text.split())) if isinstance(text, str) else text for text in texts]
+    return lambda each: next((part for part, found in zip(PARTS, stems, strict=False) if each in found), "")

@@ -12,7 +12,6 @@ from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
-from types import MappingProxyType
 from typing import Any, Self, cast
 
 from toolcrib.base.errors import BadRequest, StoreError, UnknownTool
@@ -31,7 +30,7 @@ from toolcrib.config.schema import LimitsSection, SemanticSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.library.arguments import SearchKind, list_of, path_of, search_of, text_of
 from toolcrib.library.functions import FunctionTool, function_tool
-from toolcrib.library.hits import Reasons, ToolHit, confidences, tool_hit
+from toolcrib.library.hits import PARTS, Reasons, ToolHit, confidences, tool_hit
 from toolcrib.library.results import SearchResult
 from toolcrib.policy.rules import Policy
 from toolcrib.search.capabilities import shipped
@@ -45,15 +44,6 @@ ToolLike = object
 _FORMAT = 1
 """The format of a saved index."""
 _REFUSED_MAX = 5
-_PARTS: Mapping[int | None, str] = MappingProxyType(
-    {
-        None: "",
-        **dict(enumerate(("name", "description", "description", "parameters", "parameters", "server", "tags"))),
-        7: "asked as",
-        8: "parameters",
-    }
-)
-"""What a person calls each of the fields that are ranked (:data:`~toolcrib.catalog.views.FIELDS`)."""
 _NO_TARGET = StdioTarget("", (), {}, None)
 
 
@@ -243,7 +233,7 @@ class ToolSearch:
         """Return what names the part of a tool that has a stem, by an index that has the tool."""
         for inverted in known:
             if (slot := inverted.slots.get(self._reading.version(tool.fingerprint))) is not None:
-                return lambda stem: _PARTS[inverted.first_field(stem, slot)]
+                return lambda stem: "" if (field := inverted.first_field(stem, slot)) is None else PARTS[field]
         return lambda _stem: ""
 
     def _current(self) -> _World:
