@@ -100,6 +100,14 @@ async def test_a_tool_that_comes_and_fits_is_listed_and_one_that_does_not_is_fou
         assert (await client.tool_call("db__zzz"))["content"][0]["text"] == "ran zzz {}"
 
 
+async def test_what_is_listed_already_counts_against_a_tool_that_comes(tmp_path):
+    many = [tool(f"many{number}", LONG) for number in range(2)]
+    async with world(tmp_path, {"db": many}, LIMIT) as w, w.client() as client:
+        assert await client.names() == ["db__many0", "db__many1"]
+        await w.change("db", *many, tool("zzz", LONG * 2))
+        assert await client.names() == ["db__many0", "db__many1"]
+
+
 async def test_a_whole_list_stays_whole_up_to_half_as_much_again(tmp_path):
     grown = [*TOOLS, tool("more", LONG), tool("most", LONG)]
     await known(tmp_path, {"db": TOOLS})

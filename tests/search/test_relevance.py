@@ -306,6 +306,9 @@ class TestEvidence:
         highest, much = ranked.matches[0][1], 2 * shelf.bm25.rarity_max
         assert ranked.evidence.level == alike(highest / (highest + much))
 
+    def test_no_document_does_what_people_ask_for_so_where_nobody_asks_for_anything_so(self):
+        assert Shelf(*texts("paint wall")).rank("paint").evidence.served == 0
+
     def test_the_words_are_the_largest_share_that_any_of_them_has_each_counted_the_same(self):
         shelf = Shelf(*texts("paint wall", "cut wood", "paint wood hut"))
         assert shelf.rank("paint wall").evidence.words == 1
