@@ -2,6 +2,7 @@
 
 import gc
 import random
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +21,27 @@ server = MCPServer("clock")
 def now() -> str:
     return "12:00"
 server.run()
+"""
+EXITING = """
+import asyncio, contextlib, sys
+import toolcrib
+
+async def leave():
+    await asyncio.sleep(0)
+    sys.exit(3)
+
+async def main():
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(toolcrib.open(tools=[nothing]))
+        leaving = asyncio.create_task(leave())
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+def nothing():
+    pass
+
+asyncio.run(main())
 """
 OPENINGS = 50
 SKILLS = {"toolcrib": {"skills": {"enabled": True}}}
@@ -91,6 +113,12 @@ async def test_openings_that_are_cancelled_at_any_point_leave_nothing_behind(tmp
         with anyio.move_on_after(draw.random() * took[has_process]):
             await use(script if has_process else None)
     assert held() == before
+
+
+def test_a_program_that_exits_in_another_task_ends_though_its_blocks_ignore_that():
+    command = [sys.executable, "-c", EXITING]
+    ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True, check=False)
+    assert ended.returncode == 3, ended.stderr
 
 
 def test_functions_and_objects_work_under_trio_as_under_asyncio():

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -138,7 +139,7 @@ class Opening:
 
     def __init__(self, path: Path | None, given: Given, on_event: OnEvent | None) -> None:
         self._path, self._given, self._on_event = path, given, on_event
-        self._stack = AsyncExitStack()
+        self._served = self._serve()
         self._block: _Block | None = None
         self._is_entered = False
 
@@ -147,18 +148,12 @@ class Opening:
         if self._is_entered:
             raise BadRequest("This has been entered before: call toolcrib.open again for another block.")
         self._is_entered = True
-        async with AsyncExitStack() as stack:
-            try:
-                settings = await anyio.to_thread.run_sync(self._settings)
-                runtime = Runtime(mirror=self._mirror if self._on_event else None)
-                serving = await stack.enter_async_context(open_server(settings, PROGRAM, runtime))
-                with anyio.move_on_after(settings.toolcrib.limits.first_index_wait_s):
-                    await serving.gateway.fleet.first_listing(self._given.objects)
-            except BaseExceptionGroup as group:
-                if isinstance(failure := innermost(group), ToolcribError):
-                    raise failure from None
-                raise
-            self._stack = stack.pop_all()
+        try:
+            serving = await self._served.__aenter__()
+        except BaseExceptionGroup as group:
+            if isinstance(failure := innermost(group), ToolcribError):
+                raise failure from None
+            raise
         self._block = _Block(serving)
         return Crib(self._block)
 
@@ -169,12 +164,27 @@ class Opening:
         if self._block is not None:
             self._block.is_open = False  # before anything is closed: nothing begins that could not end
         try:
-            await self._stack.__aexit__(kind, error, traceback)
+            await self._served.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
             # The block's own error comes out as it was raised, not in the groups of tasks that are ours.
             if innermost(group) is not error:
                 raise
+        finally:
+            # An exit stack makes an error its own context where a loop is ended by SystemExit, and the next one around
+            # it follows the contexts to their end without one (contextlib, Python 3.11 to 3.13).
+            failure = sys.exception()
+            if failure is not None and failure.__context__ is failure:
+                failure.__context__ = None
         return False
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncGenerator[Serving]:
+        settings = await anyio.to_thread.run_sync(self._settings)
+        runtime = Runtime(mirror=self._mirror if self._on_event else None)
+        async with open_server(settings, PROGRAM, runtime) as serving:
+            with anyio.move_on_after(settings.toolcrib.limits.first_index_wait_s):
+                await serving.gateway.fleet.first_listing(self._given.objects)
+            yield serving
 
     def _settings(self) -> Settings:
         return load(self._path, dict(os.environ), Path.cwd(), SystemKeyring().get, given=self._given)
