@@ -137,7 +137,8 @@ class ToolSearch:
 
         Within one call each needs a name of its own.
 
-        Those of a ``server`` are called ``server__tool``, and the server's name counts as one of their words.
+        Those of a ``server`` are called ``server__tool``, and the server's name counts as one of their words. A name that
+        holds anything but letters, digits, ``-`` and single ``_`` is changed: :attr:`names` has what it has become.
         Definitions are not copied: do not change them afterwards.
 
         Raises:
