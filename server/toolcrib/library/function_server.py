@@ -193,7 +193,7 @@ def result_of(value: Any) -> JsonObject:
         return {"content": [_plain(value)]}
     if isinstance(value, list | tuple):
         every = cast("Sequence[Any]", value)
-        if any(isinstance(each, _BLOCKS) for each in every):
+        if any(issubclass(kind, _BLOCKS) for kind in set(map(type, every))):  # a list may be long, its types are few
             return {"content": [block for each in every for block in result_of(each)["content"]]}
     if value is None or isinstance(value, str):
         return _text(value or "")
