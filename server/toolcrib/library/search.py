@@ -137,9 +137,9 @@ class ToolSearch:
 
         Within one call each needs a name of its own.
 
-        Those of a ``server`` are called ``server__tool``, and the server's name counts as one of their words. A name that
-        holds anything but letters, digits, ``-`` and single ``_`` is changed: :attr:`names` has what it has become.
-        Definitions are not copied: do not change them afterwards.
+        Those of a ``server`` are called ``server__tool``, and the server's name counts as one of their words. A name
+        that holds anything but letters, digits, ``-`` and single ``_`` is changed: :attr:`names` has what it has
+        become. Definitions are not copied: do not change them afterwards.
 
         Raises:
             BadRequest: one of them cannot be used; the text names each such tool, and what is wrong with it.
