@@ -88,9 +88,9 @@ _PLACEHOLDER = re.compile(
     r"|\A(?:pass|password|passwd|pwd|true|false|none|null|value|string|token|key)\Z|\A(?-i:[A-Z_]+)\Z|\A.{0,3}\Z",
     re.IGNORECASE,
 )
+"""Placeholders for values: a variable, a word like "value", a run of x, three characters or fewer."""
 _SHORT = re.compile(r"(?!pwd)[a-z0-9]{2,3}\Z")
 """Too short for a key; but right before the host of a URL it is a password."""
-"""Placeholders for values: a variable, a word like "value", a run of x, three characters or fewer."""
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
 _VALUE = re.compile(r"[A-Za-z0-9_+/~-]{20,}")
 _DIGIT = re.compile(r"[0-9]")
