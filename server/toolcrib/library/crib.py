@@ -159,7 +159,7 @@ class Opening:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
+    ) -> None:
         """Close everything: no process, task or file is left."""
         if self._block is not None:
             self._block.is_open = False  # before anything is closed: nothing begins that could not end
@@ -175,7 +175,6 @@ class Opening:
             failure = sys.exception()
             if failure is not None and failure.__context__ is failure:
                 failure.__context__ = None
-        return False
 
     @asynccontextmanager
     async def _serve(self) -> AsyncGenerator[Serving]:
