@@ -579,7 +579,7 @@ async def test_a_request_with_an_invalid_id_gets_an_error(key: str):
         assert len(garbage) == 1
 
 
-DEEP, LONG = "[" * 3000 + "]" * 3000, "7" * 5000
+DEEP, LONG = "[" * 11_000 + "]" * 11_000, "7" * 5000
 MALFORMED = [
     '{"jsonrpc": "2.0", "id": ID, "result": null}',
     '{"jsonrpc": "2.0", "id": ID, "result": []}',
