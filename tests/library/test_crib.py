@@ -15,12 +15,12 @@ import httpx2
 import mcp
 import pytest
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.mcpserver import MCPServer
 from mcp_types import TextContent
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 import toolcrib
+from library.server_objects import files
 from toolcrib.config.loading import load
 from toolcrib.gateway.offline import open_decisions
 from toolcrib.gateway.runtime import Runtime
@@ -41,17 +41,6 @@ def add(a: int, b: int = 1) -> int:
 async def weather(city: str) -> dict[str, str]:
     """Tell the weather in a city."""
     return {"city": city, "weather": "rain"}
-
-
-def files() -> MCPServer:
-    server = MCPServer("files")
-
-    @server.tool()
-    def read_file(path: str) -> str:
-        """Read a file."""
-        return f"content of {path}"
-
-    return server
 
 
 def names_in(folder: Path) -> set[str]:

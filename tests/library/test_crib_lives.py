@@ -9,9 +9,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp.server.mcpserver import MCPServer
 
 import toolcrib
+from library.server_objects import files
 from worlds import PATIENCE_S
 
 SERVER = """
@@ -56,17 +56,6 @@ async def rest() -> str:
     """Rest a moment."""
     await anyio.sleep(0.02)
     return "rested"
-
-
-def files() -> MCPServer:
-    server = MCPServer("files")
-
-    @server.tool()
-    def read_file(path: str) -> str:
-        """Read a file."""
-        return f"content of {path}"
-
-    return server
 
 
 async def use(script: Path | None) -> None:

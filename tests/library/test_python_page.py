@@ -5,6 +5,7 @@ import inspect
 import io
 import re
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from fakes.menu import FakeServer, tool
 from serve.served import write_config
+from toolcrib.gateway.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -24,17 +26,16 @@ async def test_each_example_prints_what_it_says(tmp_path: Path, monkeypatch: pyt
     weather = FakeServer(tmp_path, "weather", tools=[tool("forecast", "Tells the weather in a city.")])
     write_config(tmp_path, weather).rename(tmp_path / "mcp.json")
     monkeypatch.chdir(tmp_path)
+    # No check of arguments runs out of time, however busy the machine: the call would go through.
+    monkeypatch.setattr("toolcrib.library.crib.Runtime", partial(Runtime, clock=lambda: 0.0))
     names: dict[str, Any] = {"__name__": "examples"}
     for example in EXAMPLES:
         code = compile(example, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        for _ in range(3):  # on a busy machine the check of arguments may run out of time, and the call goes through
-            printed = io.StringIO()
-            with redirect_stdout(printed):
-                running = eval(code, names)
-                if inspect.isawaitable(running):
-                    await running
-            if printed.getvalue().splitlines() == SAID.findall(example):
-                break
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            running = eval(code, names)
+            if inspect.isawaitable(running):
+                await running
         assert printed.getvalue().splitlines() == SAID.findall(example)
     async with names["lifespan"](names["app"]):
         assert [route.path for route in names["app"].routes] == ["/mcp"]

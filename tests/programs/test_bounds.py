@@ -196,34 +196,30 @@ async def test_programs_at_the_same_time_are_bounded(tmp_path, bounds, key):
             await anyio.sleep(0.01)
 
 
+async def rest_and_say(world: World, said: list[str]) -> None:
+    """Run a program that rests a moment, and add what it came to."""
+    async with world.client() as client:
+        said.append(await ran(client, "import asyncio\nawait asyncio.sleep(.05)\n1"))
+
+
 async def test_more_programs_than_workers_take_their_turns(tmp_path):
     said: list[str] = []
-
-    async def run(world: World) -> None:
-        async with world.client() as client:
-            said.append(await ran(client, "import asyncio\nawait asyncio.sleep(.05)\n1"))
-
     async with world(tmp_path, {}, configured(workers=2)) as w:
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
-                tasks.start_soon(run, w)
+                tasks.start_soon(rest_and_say, w, said)
         assert len(workers()) <= 2
     assert said == ["1"] * 5
 
 
 async def test_after_a_reload_there_may_be_more_workers(tmp_path):
     said: list[str] = []
-
-    async def run(world: World) -> None:
-        async with world.client() as client:
-            said.append(await ran(client, "import asyncio\nawait asyncio.sleep(.05)\n1"))
-
     async with world(tmp_path, {}, configured(workers=1)) as w:
-        await run(w)
+        await rest_and_say(w, said)
         await w.reload(configured(workers=3))
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(run, w)
+                tasks.start_soon(rest_and_say, w, said)
     assert said == ["1"] * 4
 
 
