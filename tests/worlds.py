@@ -26,6 +26,7 @@ from mcp_types import Implementation
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from patience import patience_s
 from toolcrib.base.model import Caller
+from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -270,13 +271,22 @@ class World:
                 await overviews._use_cases._is_loaded.wait()
 
     async def change(self, server: str, *tools: JsonObject) -> None:
-        """Have a server list other tools, and wait until that is known here and everybody has been told."""
+        """Have a server list other tools, and wait until that is known here and everybody has been told.
+
+        A client's own connection to the server announces the change too, before the shared list is stored.
+        """
         crib = self.gateway.tools
         await crib.fleet[server].connection()
-        listed: list[str | None] = []
-        crib.indexer.subscribe(lambda change: listed.append(change.server))
+        stored = anyio.Event()
+
+        def on_change(change: CatalogChange) -> None:
+            if change.server == server and change.rows is not None:
+                stored.set()
+
+        crib.indexer.subscribe(on_change)
         await self[server].change(*tools)
-        await until(lambda: server in listed)
+        with anyio.fail_after(PATIENCE_S):
+            await stored.wait()
         await anyio.wait_all_tasks_blocked()
 
     @asynccontextmanager
