@@ -18,6 +18,8 @@ from patience import patience_s
 from toolcrib.downstream.states import Arriving
 from toolcrib.search import static_model
 
+pytest_plugins = ["reruns"]
+
 blocking.install()
 
 MODEL_PACKAGE = static_model.PACKAGE
@@ -45,6 +47,17 @@ def _nothing_blocks_the_loop() -> Generator[None]:
     with blocking.watched() as calls:
         yield
     assert not calls, "blocked the event loop:\n" + "\n".join(dict.fromkeys(calls))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_options_of_this_run() -> Generator[None]:
+    """Let a test that runs pytest on something else run it without the options that are for this run.
+
+    The process that starts the workers keeps them: each worker reads them anew.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_ADDOPTS", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)
