@@ -142,7 +142,7 @@ def main() -> int:
             print(f"not ready for a release: {error}", file=sys.stderr)
             return 1
     print(f"""--- what a release of {version} would do now, and this rehearsal does not
- 1. commit, with a clean tree and a green .ci/run
+ 1. commit, with a clean tree, and .ci/run and scripts/full green
  2. git tag --sign v{version} --message 'toolcrib {version}' && git push origin v{version}
  3. the tag's workflow builds and publishes {" and ".join(file.name for file in files)} (.github/workflows/release.yml)
  4. make a release of the tag, with the section of CHANGELOG.md as its text

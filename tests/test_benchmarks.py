@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.slow
+MEASURED = pytest.mark.full(group="benchmarks")
+"""For a test that runs a benchmark, where another one tests that it starts."""
 
 FIRST_WORDS = "What the tool should do; or a regex"
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -134,9 +136,20 @@ def run(name: str, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
+EVERY_BENCHMARK = set(TINY) | QUALITY_BENCHMARKS | PROGRAM_BENCHMARKS | COMPARISONS
+
+
 def test_each_benchmark_is_known_here():
     scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()}
-    assert scripts == set(TINY) | QUALITY_BENCHMARKS | PROGRAM_BENCHMARKS | COMPARISONS
+    assert scripts == EVERY_BENCHMARK
+
+
+def test_every_benchmark_starts_and_says_what_it_measures():
+    for name in sorted(EVERY_BENCHMARK):
+        command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.split()) > 10
 
 
 @pytest.fixture
@@ -180,6 +193,7 @@ def recorded_servers(tmp_path: Path) -> Path:
     return folder
 
 
+@MEASURED
 def test_plain_requests_are_counted_by_any_right_tool_also_of_another_checkout(recorded_servers: Path, tmp_path: Path):
     requests = tmp_path / "requests.json"
     asked = [
@@ -194,10 +208,12 @@ def test_plain_requests_are_counted_by_any_right_tool_also_of_another_checkout(r
     assert "FTS5, OR" in {each["system"] for each in others}
 
 
+@MEASURED
 def test_plain_requests_without_recorded_servers_measure_nothing(tmp_path: Path):
     assert run("retrieval_plain", "--catalog", str(tmp_path / "absent")) == []
 
 
+@MEASURED
 def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_tools: Path, labelled_skills: Path):
     printed = run("retrieval", "--misspell", "1", str(labelled_tools), str(labelled_skills))
     assert printed["notes"] == [], "no tool is refused"
@@ -216,6 +232,7 @@ def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_too
     assert printed["confidence"]["tiny"][0]["point"] == "labels"
 
 
+@MEASURED
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -230,6 +247,7 @@ def test_what_a_change_of_the_ranking_gives_is_measured(name: str, options: list
     assert run(name, *options, str(labelled_tools))
 
 
+@MEASURED
 def test_names_in_every_spelling_and_catalogs_of_any_size_are_measured(catalog: Path):
     printed = run("retrieval", "--names", "--catalog", str(catalog), "--limit", "4", "--scale", "6", "30")
     assert printed["metrics"] == []
@@ -238,6 +256,7 @@ def test_names_in_every_spelling_and_catalogs_of_any_size_are_measured(catalog: 
     assert all(one["p50_ms"] > 0 for one in printed["scale"])
 
 
+@MEASURED
 @pytest.mark.parametrize("name", TINY)
 def test_a_benchmark_prints_toolcribs_figures(name: str, inputs: dict[str, list[str]]):
     findings = run(name, *TINY[name], *inputs[name])["findings"]
@@ -247,6 +266,7 @@ def test_a_benchmark_prints_toolcribs_figures(name: str, inputs: dict[str, list[
     assert any(one["target"] for one in findings) or name in TARGETS_AT_FULL_SIZE
 
 
+@MEASURED
 def test_a_call_is_measured_over_http_too():
     findings = run("call", *TINY["call"], "--transport", "http")["findings"]
     assert {one["what"] for one in findings} >= {"own name, p50", "tool_call, HTTP twice, p95"}
@@ -276,6 +296,7 @@ def test_the_way_of_a_request_is_no_longer_than_its_target(ways: dict[str, dict]
     )
 
 
+@MEASURED
 def test_skills_that_do_not_load_are_told_with_the_reason(corpus: Path):
     printed = run("skills", *TINY["skills"], "--corpus", str(corpus))
     assert printed["findings"][0]["toolcrib"] == pytest.approx(1 / 3)
@@ -283,17 +304,20 @@ def test_skills_that_do_not_load_are_told_with_the_reason(corpus: Path):
     assert "wrote nothing" in " ".join(printed["notes"])
 
 
+@MEASURED
 def test_tools_are_made_up_where_there_are_no_captured_ones(tmp_path: Path):
     printed = run("search", *TINY["search"], "--catalog", str(tmp_path / "nowhere"))
     assert "made-up tools" in printed["notes"][0]
 
 
+@MEASURED
 def test_the_surface_is_measured_on_captured_tools_only(tmp_path: Path):
     printed = run("surface", "--catalog", str(tmp_path / "nowhere"))
     assert printed["findings"] == []
     assert "skipped" in printed["notes"][0]
 
 
+@MEASURED
 @pytest.mark.parametrize("is_changed", [False, True], ids=["the same", "another word"])
 def test_checkouts_are_compared_by_what_they_say(is_changed: bool, labelled_tools: Path, tmp_path: Path):
     other = tmp_path / "other"

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.slow
+@pytest.mark.full(group="release")
 def test_what_is_released_installs_runs_and_has_one_version_number(tmp_path: Path):
     ended = subprocess.run(
         [ROOT / "scripts" / "release-rehearsal"],

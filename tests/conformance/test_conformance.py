@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,10 +56,17 @@ TRIED = [
     *(Tried(SDK, suite, [DEFAULT, LISTED]) for suite in (2, 3)),
     *(Tried(FASTMCP, suite, [DEFAULT]) for suite in (2, 3)),
 ]
+ALWAYS = {(SDK.name, 0), (SDK.name, 3)}
+"""The oldest and the newest suite at one server: these run for every change, the others with their group."""
+
+
+def marked(tried: Tried) -> Any:
+    marks = () if (tried.server.name, tried.suite) in ALWAYS else pytest.mark.full(group="conformance")
+    return pytest.param(tried, marks=marks)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("tried", TRIED, ids=str)
+@pytest.mark.parametrize("tried", [marked(tried) for tried in TRIED], ids=str)
 async def test_what_passes_directly_passes_through(npm: Npm, tmp_path: Path, tried: Tried):
     command, suite = tried.server.command(os.environ), SUITES[tried.suite]
     if command is None:

@@ -272,6 +272,7 @@ TestScopeMachine.settings = settings(
 
 
 @pytest.mark.slow
+@pytest.mark.full(group="machines")
 @pytest.mark.timeout(3600)
 class TestManyRuns(ScopeMachine.TestCase):
     """The same, many times: three minutes of CPU time, and many more where others have the machine."""

@@ -165,7 +165,13 @@ THREATS = {
         "bodies",
     ),
     "pipes": Threat(
-        "T14", "Malformed requests over stdio, and every way to end a session", "0 failures", _hostile("clients")
+        "T14",
+        "Malformed requests over stdio, and every way to end a session",
+        "0 failures",
+        _hostile("clients"),
+        10,
+        30,
+        "times every way to end",
     ),
     "paths": Threat(
         "T15",

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from counts import count
 
 from fakes.menu import FakeServer
 from serve.served import ENDINGS, ENVELOPE, served
@@ -109,7 +110,7 @@ def stubborn_servers(folder: Path) -> list[FakeServer]:
     ]
 
 
-async def test_nothing_survives_thirty_cycles_of_every_way_to_end_it(tmp_path: Path):
+async def test_no_process_survives_any_way_to_end_it(tmp_path, record_property):
     chance = random.Random(1)
 
     async def cycle(folder: Path, end: Any, delay_s: float) -> None:
@@ -124,7 +125,9 @@ async def test_nothing_survives_thirty_cycles_of_every_way_to_end_it(tmp_path: P
         survivors = [fake.survivors() for fake in fakes]
         assert survivors == [[], [], []], f"{end.__name__} after {delay_s:.2f} s left {survivors}"
 
-    for number in range(30):
+    times = count("pipes")
+    record_property("count", times)
+    for number in range(times):
         async with anyio.create_task_group() as tasks:
             for end in ENDINGS:
                 tasks.start_soon(cycle, tmp_path / f"{number}-{end.__name__}", end, chance.random() / 4)

@@ -33,6 +33,7 @@ TRIED = {"stdio": CLIENTS[0], "HTTP": CLIENTS[5]}
 
 
 @pytest.mark.anyio
+@pytest.mark.full(group="matrix")
 @pytest.mark.parametrize(("transport", "client"), TRIED.items(), ids=[*TRIED])
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
 async def test_a_feature_comes_to_what_is_recorded(npm: Npm, server: Server, transport: str, client: Client):

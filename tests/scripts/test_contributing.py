@@ -19,12 +19,14 @@ def test_the_hooks_of_a_commit_run_the_checks_of_ci():
     config = parse_yaml((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
     assert [hook["entry"] for hook in hooks] == [f"scripts/check {step}" for step in steps()]
-    assert "scripts/check\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+    in_ci = " ".join(each for each in steps() if each != "architecture")  # which the quick suite has tested
+    assert f"scripts/check {in_ci}\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
 def test_the_workflow_runs_everything_on_linux_and_the_quick_suite_elsewhere():
     jobs = parse_yaml((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
-    assert {"run": "bash .ci/run"} in jobs["everything"]["steps"]
+    [step] = [step for step in jobs["everything"]["steps"] if step.get("run") == "bash .ci/run"]
+    assert step["env"].keys() == {"CI_BASE"}
     assert jobs["quick"]["strategy"]["matrix"]["os"] == ["macos-latest", "windows-latest"]
 
 
