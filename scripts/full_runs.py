@@ -28,7 +28,6 @@ FASTMCP = ("TOOLCRIB_FASTMCP_PYTHON", "install-fastmcp")
 FRAMEWORKS = ("TOOLCRIB_FRAMEWORKS_DIR", "install-frameworks")
 HOSTS = ("TOOLCRIB_HOSTS_DIR", "install-hosts")
 
-
 _MODULES = tomllib.loads((ROOT / "scripts" / "mutation.toml").read_text(encoding="utf-8")).values()
 FAULTS = tuple(
     path for module in _MODULES for path in (*(f"server/toolcrib/{file}" for file in module["files"]), *module["tests"])
@@ -102,7 +101,7 @@ GROUPS = {
         ("scripts/mut*", *FAULTS),
     ),
     "reruns": Group("the repetition of failed tests", ("tests/reruns.py", "tests/scripts/test_reruns.py")),
-    "benchmarks": Group("each benchmark on small inputs", ("benchmarks/*", "tests/test_benchmarks.py"), (NODE,)),
+    "benchmarks": Group("each benchmark on small inputs", ("benchmarks/*", "tests/test_benchmarks.py")),
     COUNTS: Group(
         "hostile tests at full count; writes docs/reliability.md",
         tuple(sorted({path for threat in THREATS.values() for path in threat.tests})),
@@ -131,18 +130,18 @@ def programs(group: Group) -> Mapping[str, str]:
 def run(name: str, paths: Sequence[str]) -> bool:
     """Run a group, and return whether it passed; of the full counts those of hostile tests in ``paths``, else all."""
     print(f"--- {name}: {GROUPS[name].what}", flush=True)
-    threats = [threat for threat, facts in THREATS.items() if set(facts.tests) & set(paths)]
-    counts = ["scripts/hostile_runs.py", "--full", *threats]
-    tests = ["-m", "pytest", "-q", "-n", "2", "-m", f'full(group="{name}")', "--durations=10"]
     try:
         environment = {**os.environ, **programs(GROUPS[name])}
     except subprocess.CalledProcessError as error:
         print(f"{name}: {error}", flush=True)
         return False
-    if name == COUNTS:  # judges each test by itself
-        environment.pop("PYTEST_ADDOPTS", None)
-    command = [sys.executable, *(counts if name == COUNTS else tests)]
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+    if name == COUNTS:
+        threats = [threat for threat, facts in THREATS.items() if set(facts.tests) & set(paths)]
+        command = ["scripts/hostile_runs.py", "--full", *threats]
+        environment.pop("PYTEST_ADDOPTS", None)  # it judges each test by itself
+    else:
+        command = ["-m", "pytest", "-q", "-n", "2", "-m", f'full(group="{name}")', "--durations=10"]
+    return subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=False).returncode == 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -121,7 +121,7 @@ def npm() -> Npm:
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     draws_many = config.option.hypothesis_profile in {"ci", "explore"}
     for item in items:
-        if "npm" in getattr(item, "fixturenames", ()):
+        if "npm" in getattr(item, "fixturenames", ()) or item.get_closest_marker("full"):
             item.add_marker(pytest.mark.slow)
         slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
         has_many_inputs = draws_many and item.get_closest_marker("hypothesis")

@@ -16,7 +16,6 @@ from toolcrib import __version__
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="release")
 def test_what_is_released_installs_runs_and_has_one_version_number(tmp_path: Path):
     ended = subprocess.run(

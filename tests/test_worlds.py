@@ -17,7 +17,7 @@ async def decline(_context: Any, _params: Any) -> types.ElicitResult:
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_change_returns_when_the_new_list_is_served(tmp_path, transport):
-    """Over HTTP a client that can be asked has a connection of its own to the server."""
+    """A client that can be asked has a connection of its own to the server, which hears of the change first."""
     config = {"tool_search": {"default_loading_mode": "always"}}
     async with world(tmp_path, {"shop": [tool("sell")]}, config, transport=transport) as w:
         async with w.client(elicitation_callback=decline) as client:

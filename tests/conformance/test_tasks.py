@@ -12,7 +12,7 @@ from conformance.suites import Suite, run
 from conformance.ways import LISTED, PROXY, Way, directly, through
 from e2e.npm import Npm
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.full(group="conformance")]
+pytestmark = [pytest.mark.anyio, pytest.mark.full(group="conformance")]
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("tasks_server.py"))]
 SCENARIOS = (

@@ -16,7 +16,7 @@ from release_rehearsal import HELLO, build
 
 from toolcrib import __version__
 
-pytestmark = [pytest.mark.slow, pytest.mark.full(group="release")]
+pytestmark = pytest.mark.full(group="release")
 
 ROOT = Path(__file__).resolve().parents[2]
 NEXT_VERSION = f"{__version__}.post1"

@@ -271,7 +271,6 @@ TestScopeMachine.settings = settings(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="machines")
 @pytest.mark.timeout(3600)
 class TestManyRuns(ScopeMachine.TestCase):

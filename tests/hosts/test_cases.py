@@ -12,7 +12,7 @@ from hosts.expected import EXPECTED, LOSES_THE_WAY
 from hosts.launching import HOSTS
 from hosts.running import Run, hosts_folder, installed, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.full(group="hosts")]
+pytestmark = pytest.mark.full(group="hosts")
 
 OURS = ("tool_call_read", "skill_search", "skill_get")
 

@@ -12,7 +12,7 @@ from e2e.npm import HOW_TO_INSTALL, find
 from hosts.launching import HOSTS, Launch, Place
 from hosts.running import USED, Run, crib, hosts_folder, installed, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.full(group="hosts")]
+pytestmark = pytest.mark.full(group="hosts")
 
 CONFIRM = {"policy": {"confirm": {"tools": [USED]}}}
 

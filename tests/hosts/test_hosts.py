@@ -23,7 +23,7 @@ from hosts.running import Run, crib, hosts_folder, installed, run
 from toolcrib.config.loading import load
 from toolcrib.policy.client_profiles import ClientProfiles
 
-pytestmark = [pytest.mark.slow, pytest.mark.full(group="hosts")]
+pytestmark = pytest.mark.full(group="hosts")
 
 Runs = Callable[..., Run]
 

@@ -18,7 +18,7 @@ from e2e.npm import HOW_TO_INSTALL, find
 from hosts.launching import HOSTS, Launch, Place
 from hosts.running import Crib, crib, hosts_folder, installed, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.full(group="hosts")]
+pytestmark = pytest.mark.full(group="hosts")
 
 ROOT = Path(__file__).resolve().parents[2]
 TOTAL_S = 60

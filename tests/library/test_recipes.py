@@ -84,7 +84,6 @@ def world(tmp_path: Path) -> FakeServer:
     return weather
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="frameworks")
 @pytest.mark.parametrize("framework", RECIPES)
 def test_an_agent_finds_a_tool_and_calls_it(framework: str, world: FakeServer, tmp_path: Path):
@@ -143,7 +142,6 @@ anyio.run(main)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="frameworks")
 def test_a_server_object_of_fastmcp_is_a_server_of_a_crib_and_lives_as_long(tmp_path: Path):
     run = [python_of("frameworks"), "-c", OBJECT]

@@ -194,7 +194,6 @@ def test_a_fault_dies_by_the_test_that_notices_it_and_the_tree_stays_as_it_is(tm
     }
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="mutants")
 @pytest.mark.timeout(1800)
 def test_the_quick_tests_notice_a_sample_of_faults_in_what_guards_most():

@@ -81,7 +81,6 @@ def run(project: Path, tests: str, workers: int = 0) -> tuple[int, str, list[str
     return done.returncode, done.stdout, [file.read_text() for file in files]
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_unstable_tests_pass_the_run_and_are_shown_whole(project: Path):
     code, printed, files = run(project, "good or racing or hanging", workers=2)
@@ -107,7 +106,6 @@ def test_broken_test_fails_the_run_beside_an_unstable_one(project: Path):
     assert [text.splitlines()[0] for text in files] == ["test_suite.py::test_racing[a way]"]
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_third_unstable_test_fails_the_run(project: Path):
     code, printed, files = run(project, "racing or crashing or at_its_end", workers=2)
@@ -115,7 +113,6 @@ def test_third_unstable_test_fails_the_run(project: Path):
     assert "This run fails: 3 tests are unstable; a run may have 2" in printed
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_unstable_tests_of_runs_with_one_folder_are_counted_together(project: Path):
     (project / "unstable").mkdir()
@@ -126,7 +123,6 @@ def test_unstable_tests_of_runs_with_one_folder_are_counted_together(project: Pa
     assert "This run fails: 3 tests are unstable" in printed
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_listed_test_that_is_unstable_again_fails_the_run(project: Path):
     (project / "tests").mkdir()
@@ -136,7 +132,6 @@ def test_listed_test_that_is_unstable_again_fails_the_run(project: Path):
     assert "test_suite.py::test_racing is listed in tests/unstable.toml" in printed
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_repetition_that_is_skipped_shows_nothing(project: Path):
     code, printed, files = run(project, "skipped_then")
@@ -144,7 +139,6 @@ def test_repetition_that_is_skipped_shows_nothing(project: Path):
     assert "1 failed" in printed
 
 
-@pytest.mark.slow
 @pytest.mark.full(group="reruns")
 def test_module_that_cannot_be_imported_fails_the_run(project: Path):
     (project / "test_other.py").write_text("import a_module_that_is_missing\n")
