@@ -70,7 +70,9 @@ class Online:
         self, mode: str = "auto", token: str | None = None, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[Client]:
         """Connect the SDK's client."""
-        async with httpx2.AsyncClient(headers={**bearer(token), **(headers or {})}, timeout=20, verify=False) as http:
+        async with httpx2.AsyncClient(
+            headers={**bearer(token), **(headers or {})}, timeout=TEST_S, verify=False
+        ) as http:
             streams = streamable_http_client(self.url, http_client=http)
             async with Client(streams, [], mode=mode, **options) as client:
                 yield client
@@ -160,7 +162,7 @@ async def online(
         app = http_app(running.serving, http, running.settings.toolcrib.limits, TokenTable(http.tokens))
         stop = anyio.Event()
         with bind(http) as listener, anyio.fail_after(TEST_S):
-            async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:
+            async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=TEST_S, verify=False) as client:
                 tasks.start_soon(serve_http, app, http, listener, stop)
                 yield Online(running, url_of(listener, http), client, stop)
                 stop.set()

@@ -42,9 +42,11 @@ from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.server.protocol import RequestHandler
 from toolcrib.server.serving import Serving, open_server
+from waiting import DEADLINE_S, PATIENCE_S, passing, settled, time_passes, until
 
 __all__ = [
     "BUILTINS",
+    "DEADLINE_S",
     "ERAS",
     "LISTED",
     "OWN_TOOLS",
@@ -57,7 +59,10 @@ __all__ = [
     "MemoryServer",
     "Servers",
     "World",
+    "passing",
+    "settled",
     "text",
+    "time_passes",
     "until",
     "world",
 ]
@@ -75,9 +80,6 @@ OWN_TOOLS = [*BUILTINS, *SKILL_TOOLS]
 
 LISTED = [*BUILTINS, RunProgram.name, *SKILL_TOOLS]
 """What the default config lists of our own tools: tests install what programs need."""
-
-PATIENCE_S = 30
-"""How long something that comes at once is waited for: longer than a busy machine takes, shorter than a test may."""
 
 TEST_S = patience_s(50)
 
@@ -188,13 +190,6 @@ class Client(mcp.Client):
         return [hit["name"] for hit in (await self.search(query, **arguments))["tools"]]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, in small steps, not for long."""
-    with anyio.fail_after(PATIENCE_S):
-        while not condition():
-            await anyio.sleep(0.002)
-
-
 # -- the world -----------------------------------------------------------------------------------
 
 
@@ -256,6 +251,7 @@ class World:
         with anyio.fail_after(PATIENCE_S):
             await fleet.first_listing(fleet.listing_first)
             await until(lambda: not any(self._is_being_read(fleet[key]) for key in self.settings.servers))
+            await settled()
 
     def _is_being_read(self, server: Downstream) -> bool:
         if server.status.state is not State.READY:
@@ -269,6 +265,7 @@ class World:
             overviews._use_cases._is_wanted.set()
             with anyio.fail_after(PATIENCE_S):
                 await overviews._use_cases._is_loaded.wait()
+                await settled()
 
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told.
@@ -287,7 +284,7 @@ class World:
         await self[server].change(*tools)
         with anyio.fail_after(PATIENCE_S):
             await stored.wait()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
 
     @asynccontextmanager
     async def client(

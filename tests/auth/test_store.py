@@ -19,6 +19,7 @@ from toolcrib.auth.records import Record
 from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import StoreError
 from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
+from waiting import DEADLINE_S, passing, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -273,12 +274,11 @@ async def test_two_renewals_take_turns_and_the_second_sees_what_the_first_receiv
         async with entry.refreshing() as login:
             assert login.tokens
             seen.append(login.tokens.access_token)
-            await anyio.wait_all_tasks_blocked()
+            await settled()  # so that the other one waits for its turn
             await entry.set_tokens(TOKENS.model_copy(update={"access_token": name}))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(renew, one, "first")
-        await anyio.wait_all_tasks_blocked()
         tasks.start_soon(renew, other, "second")
     assert min(seen) == "access-canary"
     assert len(set(seen)) == 2
@@ -286,11 +286,11 @@ async def test_two_renewals_take_turns_and_the_second_sees_what_the_first_receiv
 
 
 async def test_waiting_for_another_renewal_is_bounded_and_says_so(folder: Path):
-    async with _entry(folder).refreshing():
-        with pytest.raises(StoreError, match=r"another toolcrib has been refreshing the login to wiki for 0\.05 s"):
-            async with _entry(folder).refreshing(0.05):
+    async with _entry(folder).refreshing(), passing(DEADLINE_S):
+        with pytest.raises(StoreError, match=r"another toolcrib has been refreshing the login to wiki for 6 s"):
+            async with _entry(folder).refreshing(DEADLINE_S):
                 pass
-    async with _entry(folder).refreshing(0.05) as login:
+    async with _entry(folder).refreshing(DEADLINE_S) as login:
         assert login.tokens is None
 
 
@@ -306,7 +306,7 @@ async def test_a_renewal_that_fails_lets_go_of_the_lock(folder: Path):
     with pytest.raises(ValueError, match="provider"):
         async with _entry(folder).refreshing():
             raise ValueError("provider")
-    async with _entry(folder).refreshing(1):
+    async with _entry(folder).refreshing(DEADLINE_S):
         pass
 
 

@@ -24,7 +24,7 @@ from toolcrib.catalog.indexing import CatalogChange, Indexer
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.storage.store import Store
-from worlds import Clock, MemoryServer, configured, until
+from worlds import Clock, MemoryServer, configured, settled, until
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ async def test_lists_that_wait_for_their_vectors_get_them_together(tmp_path, mon
             await until(began.is_set)
             for key in "bcd":
                 lists.start_soon(indexer.listed, it.settings.servers[key], [tool("x")], "legacy")
-            await until(lambda: it.index.server_rows().keys() == set("abcd"))
+            await until(lambda: indexer._unfilled == set("bcd"))
             may_go_on.set()
         assert filled[0] == "a"
         assert sorted(filled) == list("abcd")
@@ -427,7 +427,7 @@ async def test_servers_whose_rows_went_with_a_damaged_file_are_listed_again(tmp_
             await it.take_in("a", tool("x"))
             assert it.names() == ["a__x", "b__z"]
             it.indexer.schedule_reload()
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             assert lost == ["a"]
 
 

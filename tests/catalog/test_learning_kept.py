@@ -16,7 +16,7 @@ from toolcrib.policy.sessions import PastSearch, RunActivations, Session
 from toolcrib.policy.state import LessonFilter, StoredVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
-from worlds import configured, until
+from worlds import configured, settled, until
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def test_what_is_taught_as_the_process_ends_is_written(settings, kept):
     learner = Learner(settings, kept)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(learner.learning.keep)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         learner.learns("standup")
         tasks.cancel_scope.cancel()
     learner.learning.flush()

@@ -71,14 +71,14 @@ def test_what_works_is_told_with_its_figures(run: Run, home: Path, tmp_path: Pat
 def test_a_server_that_fails_and_one_that_hangs_are_told_apart_and_how_to_go_on(
     run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
+    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 5.0)
     bad = {"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]}
     _write(tmp_path, {"bad": bad, "slow": FakeServer(tmp_path, "slow", hang_at="list").entry()})
     code, found = _found(run)
     assert code == 1
     assert "no licence" in found["server bad: error"]["text"]
     assert found["server bad: error"]["remedy"] == "toolcrib logs bad; toolcrib disable bad"
-    assert found["server slow: warning"]["text"] == "no answer within 3 s"
+    assert found["server slow: warning"]["text"] == "no answer within 5 s"
 
 
 def test_a_config_that_is_not_there_or_cannot_be_used_is_told(run: Run, home: Path, tmp_path: Path):
@@ -214,7 +214,7 @@ def test_what_only_this_shell_has_a_variable_for_is_told_of_each_client(
 
 
 def test_where_nobody_can_be_asked_nothing_is_run(run: Run, broken: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
+    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 5.0)
     before = broken.read_text()
     code, out, err = run("doctor", "--fix")
     assert (code, broken.read_text()) == (1, before)
@@ -287,12 +287,12 @@ def test_names_that_some_clients_cut_are_told(run: Run, home: Path, tmp_path: Pa
 def test_what_a_server_said_last_is_told_with_why_it_does_not_work(
     run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
+    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 5.0)
     waits = "import sys, time; print('waiting for the licence server', file=sys.stderr, flush=True); time.sleep(60)"
     _write(tmp_path, {"slow": {"command": sys.executable, "args": ["-c", waits]}})
     _code, found = _found(run)
     slow = found["server slow: warning"]
-    assert slow["text"] == "no answer within 3 s; its last output: waiting for the licence server"
+    assert slow["text"] == "no answer within 5 s; its last output: waiting for the licence server"
     assert slow["facts"]["last_words"] == "waiting for the licence server"
 
 

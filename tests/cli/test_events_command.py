@@ -73,7 +73,7 @@ def test_a_search_its_hits_and_the_call_that_came_of_it_stand_in_one_line_of_sig
         (["--tool", "github__*"], ["github__create_issue", "github__create_issue", "github__list_issues"]),
         (["--tool", "github__list_issues"], ["github__list_issues", "github__list_issues"]),
         (["--failed"], ["github__list_issues", "time__now", "db__drop", "git FAILED"]),
-        (["--since", "10m", "--session", "local-7"], ["github__list_issues", "pdf-forms"]),
+        (["--since", "85m", "--session", "local-7"], ["github__list_issues", "pdf-forms"]),
         (["--since", (NOW - timedelta(seconds=90)).isoformat()], ["pdf-forms"]),
         (["-n", "2"], ["git FAILED", "pdf-forms"]),
     ],

@@ -116,9 +116,8 @@ async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
         assert await client.found("breakfast") == [FEED]
         code, out, _ = await anyio.to_thread.run_sync(lambda: run("breakfast", "--tool", FEED, "--forget"))
         assert (code, out.split(".")[0]) == (0, "Deleted 1 lesson")
-        with anyio.fail_after(30):
-            while await client.found("breakfast"):
-                await anyio.sleep(0.01)
+        await until(lambda: kept.all() == w.gateway.generation.offline.learning._known)
+        assert await client.found("breakfast") == []
         assert await client.found("lunch") == [FEED]
 
 

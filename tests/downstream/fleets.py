@@ -7,17 +7,20 @@ async with fleet_of(settings_of(fake)) as it:
 import json
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from fakes.menu import FakeServer
-from toolcrib.base.errors import CallTimeout, StartFailed
+from patience import patience_s
+from toolcrib.base.errors import StartFailed
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Era, Greeting
@@ -29,15 +32,35 @@ from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import open_streams
 from toolcrib.policy.requests import OWN_REQUEST, Progress, Request
 from toolcrib.policy.sessions import Caller, NoActivations, Session
+from waiting import DEADLINE_S, PATIENCE_S, passing, settled, time_passes, until
+
+__all__ = [
+    "DEADLINE_S",
+    "HURRIED_S",
+    "LATE_S",
+    "PATIENCE_S",
+    "TEST_S",
+    "JsonObject",
+    "Stopwatch",
+    "Watched",
+    "asleep",
+    "fleet_of",
+    "http_settings",
+    "passing",
+    "session_of",
+    "settings_of",
+    "settled",
+    "time_passes",
+    "until",
+]
 
 JsonObject = dict[str, Any]
-TEST_S = 50
-PATIENCE_S = 30
-DEADLINE_S = 0.5
-"""A deadline that a test can wait for; a healthy fake keeps it, unless the machine is busy."""
+TEST_S = patience_s(50)
+HURRIED_S = 0.3
+"""How long servers get to end in a test that has one which does not end by itself, and no other."""
 
-LATE_S = 10
-"""By how much a busy machine may miss a deadline; what a deadline ends would take longer."""
+LATE_S = patience_s(10)
+"""How long what ends at once may take on a busy machine."""
 
 
 def session_of(*capabilities: str, is_modern: bool = False) -> Session:
@@ -114,31 +137,20 @@ class Watched:
         return (await self.call(key, name, arguments))["content"][0]["text"]
 
     async def up(self, key: str = "fake") -> None:
-        """Start a server, however often a busy machine misses a short deadline."""
-        with anyio.fail_after(PATIENCE_S):
-            while self.fleet[key].status.state is not State.READY:
-                with suppress(StartFailed):
-                    await self.fleet[key].connection()
-                await anyio.lowlevel.checkpoint()
+        """Start a server."""
+        await self.fleet[key].connection()
 
     async def answers(self, key: str, name: str) -> None:
-        """Call a tool until it answers, however often a busy machine misses a short deadline."""
+        """Call a tool until it answers, however often the server is not started for it."""
         with anyio.fail_after(PATIENCE_S):
             while True:
-                with suppress(CallTimeout, StartFailed):
+                with suppress(StartFailed):
                     await self.call(key, name)
                     return
 
     async def is_in(self, state: State, key: str = "fake") -> None:
         """Wait until a server is in a state."""
         await until(lambda: self.fleet[key].status.state is state)
-
-
-async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
-    """Wait for a condition, in small steps, not for long."""
-    with anyio.fail_after(within_s):
-        while not condition():
-            await anyio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -149,8 +161,8 @@ async def fleet_of(
     jitter: float = 0.0,
     **limits: Any,
 ) -> AsyncGenerator[Watched]:
-    """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
-    bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
+    """Run a fleet on the loop's clock. The shortest pause after a failure is a quarter of a second."""
+    bounds = LimitsSection.model_validate({"close_timeout_s": DEADLINE_S, **limits})
     watched = Watched(session)
     dependencies = DownstreamDependencies(
         bounds,
@@ -162,7 +174,8 @@ async def fleet_of(
         Isolation(),
         SuspendedCalls(bounds),
     )
-    with anyio.fail_after(TEST_S):
+    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(TEST_S):
+        patch.setattr("toolcrib.downstream.calls.time", SimpleNamespace(monotonic=anyio.current_time))
         async with open_fleet({server.key: server for server in servers}, eras or {}, dependencies) as watched.fleet:
             yield watched
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from downstream.fleets import Stopwatch, fleet_of, settings_of, until
+from downstream.fleets import DEADLINE_S, HURRIED_S, fleet_of, passing, settings_of, settled, time_passes, until
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
 from toolcrib.downstream.fleet import StartPlan, failed
@@ -30,8 +30,11 @@ async def test_servers_are_known_by_their_keys(tmp_path: Path):
 
 
 @pytest.mark.parametrize("most", [1, 2])
-async def test_only_so_many_servers_start_at_a_time_in_the_background(tmp_path: Path, most: int):
-    fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.1}) for number in range(5)]
+async def test_only_so_many_servers_start_at_a_time_in_the_background(
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("toolcrib.downstream.fleet._SLOT_S", DEADLINE_S)
+    fakes = [FakeServer(tmp_path, f"fake{number}") for number in range(5)]
     async with fleet_of(*map(settings_of, fakes), parallel_starts=most) as it:
         it.fleet.begin(StartPlan([fake.name for fake in fakes[:3]], [fake.name for fake in fakes[3:]]))
         await until(lambda: len(it.lists) == 5)
@@ -74,45 +77,60 @@ async def test_listing_all_lists_every_server_once_and_tells_what_became_of_each
 
 
 async def test_servers_that_hang_do_not_keep_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.downstream.fleet._SLOT_S", 0.05)
+    monkeypatch.setattr("toolcrib.downstream.fleet._SLOT_S", DEADLINE_S)
     hanging = [FakeServer(tmp_path, f"hangs{number}", hang_at="list") for number in range(3)]
     good = FakeServer(tmp_path, "good")
     async with fleet_of(*map(settings_of, (*hanging, good)), parallel_starts=2) as it:
         it.fleet.begin(StartPlan([fake.name for fake in (*hanging, good)], []))
+        for fake in hanging[:2]:
+            await fake.reached("tools/list")
+        await settled()
+        assert good.starts() == []
+        await time_passes(DEADLINE_S)
         await it.fleet.first_listing(["good"])
         assert [name for name, _, _ in it.lists] == ["good"]
         assert it.fleet.listing_first == [fake.name for fake in hanging]
 
 
-async def test_a_server_that_somebody_waits_for_is_started_before_the_others(tmp_path: Path):
-    fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.05}) for number in range(4)]
+async def test_a_server_that_somebody_waits_for_is_started_before_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("toolcrib.downstream.fleet._SLOT_S", DEADLINE_S)
+    first = FakeServer(tmp_path, "fake0", hold_at="list")
+    fakes = [first, *(FakeServer(tmp_path, f"fake{number}") for number in range(1, 4))]
     async with fleet_of(*map(settings_of, fakes), parallel_starts=1) as it:
         it.fleet.begin(StartPlan([fake.name for fake in fakes], []))
-        await it.is_in(State.STARTING, "fake0")
+        await first.reached("tools/list")
         it.fleet.prefer(["fake3"])
+        first.let_go()
         await until(lambda: len(it.lists) == 4)
         assert [name for name, _, _ in it.lists] == ["fake0", "fake3", "fake1", "fake2"]
 
 
 async def test_the_very_first_start_may_take_longer_than_later_ones(tmp_path: Path):
-    slow = FakeServer(tmp_path, "slow", slow_s={"initialize": 0.6}, eras=["legacy"])
-    options = {"connect_timeout_s": 0.2, "protocol": "legacy"}
-    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=20) as it:
+    slow = FakeServer(tmp_path, "slow", hold_at="initialize", eras=["legacy"])
+    options = {"connect_timeout_s": DEADLINE_S, "protocol": "legacy"}
+    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=4 * DEADLINE_S) as it:
         it.fleet.begin(StartPlan(["slow"], []))
+        await slow.reached("initialize")
+        await time_passes(2 * DEADLINE_S)
+        slow.let_go()
         await it.fleet.first_listing(["slow"])
         assert [name for name, _, _ in it.lists] == ["slow"]
         await it.is_in(State.SLEEPING, "slow")
-        with pytest.raises(StartFailed, match=r"within 0\.2 s"):
-            await it.call("slow", "echo")
+        async with passing(DEADLINE_S, lambda: slow.reached("initialize", 2)):
+            with pytest.raises(StartFailed, match=r"within 6 s"):
+                await it.call("slow", "echo")
 
 
 async def test_a_first_start_that_takes_too_long_says_which_limit_it_met(tmp_path: Path):
     slow = FakeServer(tmp_path, "slow", hang_at="initialize", eras=["legacy"])
-    options = {"connect_timeout_s": 0.1, "protocol": "legacy"}
-    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=0.3) as it:
+    options = {"connect_timeout_s": DEADLINE_S, "protocol": "legacy"}
+    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=2 * DEADLINE_S) as it:
         it.fleet.begin(StartPlan(["slow"], []))
-        await it.fleet.first_listing(["slow"])
-        assert it.reason("slow").startswith("it did not answer within 0.3 s (limits.first_start_timeout_s)")
+        async with passing(2 * DEADLINE_S, lambda: slow.reached("initialize")):
+            await it.fleet.first_listing(["slow"])
+        assert it.reason("slow").startswith("it did not answer within 12 s (limits.first_start_timeout_s)")
 
 
 async def test_a_first_start_that_failed_is_tried_again_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -128,7 +146,7 @@ async def test_a_first_start_that_failed_is_tried_again_by_itself(tmp_path: Path
 
 
 async def test_who_comes_while_a_failed_server_is_tried_again_for_another_waits_too(tmp_path: Path):
-    flaky = FakeServer(tmp_path, "flaky", exit_at="list", faulty_starts=1, slow_s={"list": 0.3}, eras=["legacy"])
+    flaky = FakeServer(tmp_path, "flaky", exit_at="list", faulty_starts=1, hold_at="list", eras=["legacy"])
     seen: list[int] = []
     async with fleet_of(settings_of(flaky, protocol="legacy")) as it:
 
@@ -137,11 +155,16 @@ async def test_who_comes_while_a_failed_server_is_tried_again_for_another_waits_
             seen.append(len(it.lists))
 
         it.fleet.begin(StartPlan(["flaky"], []))
+        await flaky.reached("tools/list")
+        flaky.let_go()
         await it.fleet.first_listing(["flaky"])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(try_again)
-            await it.is_in(State.STARTING, "flaky")
+            await flaky.reached("tools/list", 2)
             tasks.start_soon(try_again)
+            await settled()
+            assert seen == []
+            flaky.let_go()
     assert seen == [1, 1]
 
 
@@ -164,11 +187,11 @@ async def test_an_eager_server_is_started_at_once_and_again_when_it_dies(
 
 async def test_an_eager_server_that_was_never_listed_is_started_once(tmp_path: Path):
     eager = FakeServer(tmp_path, "eager")
-    async with fleet_of(settings_of(eager, start="eager", idle_stop_s=0.05), parallel_starts=1) as it:
+    async with fleet_of(settings_of(eager, start="eager", idle_stop_s=DEADLINE_S), parallel_starts=1) as it:
         it.fleet.begin(StartPlan(["eager"], []))
         await it.fleet.first_listing(["eager"])
         await it.is_in(State.READY, "eager")
-        await anyio.sleep(0.2)
+        await time_passes(2 * DEADLINE_S)
         assert it.states_of("eager") == ["starting", "ready"]
     assert len(eager.starts()) == 1
 
@@ -187,8 +210,9 @@ async def test_an_eager_server_that_cannot_be_started_is_tried_again(tmp_path: P
 
 async def test_an_idle_server_is_stopped_and_started_again_by_the_next_call(tmp_path: Path):
     fake = FakeServer(tmp_path, stderr="hello")
-    async with fleet_of(settings_of(fake, idle_stop_s=0.1)) as it:
+    async with fleet_of(settings_of(fake, idle_stop_s=DEADLINE_S)) as it:
         await it.call("fake", "echo")
+        await time_passes(DEADLINE_S)
         await it.is_in(State.SLEEPING)
         assert it.reason() == ""
         await until(lambda: not fake.survivors())
@@ -197,21 +221,24 @@ async def test_an_idle_server_is_stopped_and_started_again_by_the_next_call(tmp_
 
 
 async def test_a_server_with_a_call_under_way_is_not_idle(tmp_path: Path):
-    fake = FakeServer(tmp_path, tools=["sleep"])
-    async with fleet_of(settings_of(fake, idle_stop_s=0.1)) as it:
-        assert await it.text("fake", "sleep", {"seconds": 0.5}) == "slept"
+    fake = FakeServer(tmp_path, tools=["held"], hold_at="call")
+    async with fleet_of(settings_of(fake, idle_stop_s=DEADLINE_S)) as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.call, "fake", "held")
+            await fake.reached("tools/call")
+            await time_passes(2 * DEADLINE_S)
+            fake.let_go()
         assert it.states_of() == ["starting", "ready"]
+        await time_passes(DEADLINE_S)
         await it.is_in(State.SLEEPING)
 
 
 async def test_a_server_in_use_is_not_idle(tmp_path: Path):
     fake = FakeServer(tmp_path)
-    async with fleet_of(settings_of(fake, idle_stop_s=0.8)) as it:
-        await it.call("fake", "echo")
-        watch = Stopwatch()
-        while watch.seconds < 1.1:
+    async with fleet_of(settings_of(fake, idle_stop_s=2 * DEADLINE_S)) as it:
+        for _ in range(4):
             await it.call("fake", "echo")
-            await anyio.sleep(0.05)
+            await time_passes(DEADLINE_S)
         assert it.states_of() == ["starting", "ready"]
 
 
@@ -220,14 +247,15 @@ async def test_no_call_is_lost_to_a_server_that_is_just_being_stopped(tmp_path: 
     async with fleet_of(settings_of(fake, idle_stop_s=0.02)) as it:
         for number in range(25):
             await it.text("fake", "counter")
-            await anyio.sleep(0.015 + number % 5 / 400)
+            await anyio.sleep(0.015 + number % 5 / 400)  # any moment will do
     assert len(fake.calls()) == 25
 
 
 async def test_a_slow_end_of_an_idle_server_is_waited_for_by_the_next_start(tmp_path: Path):
     fake = FakeServer(tmp_path, ignore_sigterm=True)
-    async with fleet_of(settings_of(fake, idle_stop_s=0.05)) as it:
+    async with fleet_of(settings_of(fake, idle_stop_s=DEADLINE_S), close_timeout_s=HURRIED_S) as it:
         await it.call("fake", "echo")
+        await time_passes(DEADLINE_S)
         await it.is_in(State.SLEEPING)
         assert await it.text("fake", "echo") == "{}"
         assert len(fake.survivors()) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from downstream.fleets import TEST_S, settings_of, until
+from downstream.fleets import DEADLINE_S, TEST_S, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
@@ -20,7 +20,7 @@ from toolcrib.downstream.transport import open_streams
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = LimitsSection(close_timeout_s=0.3)
+LIMITS = LimitsSection(close_timeout_s=DEADLINE_S)
 
 
 def target_of(server: ServerSettings) -> StdioTarget:

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_settings, until
+from downstream.fleets import DEADLINE_S, fleet_of, http_settings, passing, time_passes, until
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
 from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, StartFailed
@@ -137,26 +137,26 @@ async def test_arguments_that_the_server_wants_in_headers_are_mirrored_there():
 async def test_a_call_without_an_answer_ends_at_its_deadline(served: Any, reached: Any, era: str):
     options = {"call_timeout_s": DEADLINE_S, **reached}
     async with address(served) as server, fleet_of(http_settings(server.url, **options)) as it:
-        await it.up("web")
-        watch = Stopwatch()
-        with pytest.raises(CallTimeout, match="'web' did not answer 'sleep' within"):
-            await it.call("web", "sleep", {"seconds": 60})
-        assert watch.seconds < DEADLINE_S + LATE_S
-        await it.answers("web", "echo")
+        async with passing(DEADLINE_S, lambda: server.running[0].reached("sleep")):
+            with pytest.raises(CallTimeout, match="'web' did not answer 'sleep' within"):
+                await it.call("web", "sleep", {"seconds": 600})
+        await it.call("web", "echo")
 
 
 @pytest.mark.parametrize("silent_at", ["server/discover", "initialize", "tools/list"])
 async def test_a_server_that_keeps_silent_is_given_up_at_its_deadline(silent_at: str):
+    reached = anyio.Event()
+
     async def script(request: Request) -> Answer | None:
         if request.method == silent_at:
-            await anyio.sleep(30)
+            reached.set()
+            await anyio.sleep_forever()
         return await healthy(request)
 
     async with scripted(script) as server, fleet_of(http_settings(server.url, connect_timeout_s=DEADLINE_S)) as it:
-        watch = Stopwatch()
-        with pytest.raises(StartFailed, match="'web' could not be started: it did not answer within"):
-            await it.call("web", "echo")
-        assert watch.seconds < DEADLINE_S + LATE_S
+        async with passing(DEADLINE_S, reached.wait):
+            with pytest.raises(StartFailed, match="'web' could not be started: it did not answer within"):
+                await it.call("web", "echo")
 
 
 async def test_an_address_that_does_not_even_connect_is_given_up_at_its_deadline():
@@ -164,25 +164,27 @@ async def test_an_address_that_does_not_even_connect_is_given_up_at_its_deadline
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         settings = http_settings(f"http://127.0.0.1:{port}/sse", sse=True, connect_timeout_s=DEADLINE_S)
         async with fleet_of(settings) as it:
-            watch = Stopwatch()
-            with pytest.raises(StartFailed, match="it did not answer within"):
-                await it.call("web", "echo")
-            assert watch.seconds < DEADLINE_S + LATE_S
+            async with passing(DEADLINE_S, lambda: it.is_in(State.STARTING, "web")):
+                with pytest.raises(StartFailed, match="it did not answer within"):
+                    await it.call("web", "echo")
 
 
 async def test_a_server_that_does_not_let_go_of_its_session_holds_up_nobody_for_long():
+    leaving = anyio.Event()
+
     async def script(request: Request) -> Answer | None:
         if request.verb == "DELETE":
-            await anyio.sleep(30)
+            leaving.set()
+            await anyio.sleep_forever()
         return await healthy(request)
 
-    async with scripted(script) as server, fleet_of(http_settings(server.url, idle_stop_s=0.05)) as it:
+    async with scripted(script) as server, fleet_of(http_settings(server.url, idle_stop_s=DEADLINE_S)) as it:
         await it.call("web", "echo")
+        await time_passes(DEADLINE_S)
         await it.is_in(State.SLEEPING, "web")
-        watch = Stopwatch()
-        assert await it.text("web", "echo") == "{}"
-        assert watch.seconds < LATE_S
-        assert "DELETE" in [request.verb for request in server.requests]
+        await leaving.wait()
+        async with passing(DEADLINE_S):
+            assert await it.text("web", "echo") == "{}"
 
 
 # -- restarts ------------------------------------------------------------------------------------
@@ -382,7 +384,6 @@ async def test_a_subscription_that_ends_is_held_again_and_the_list_fetched_again
         meta = {"io.modelcontextprotocol/subscriptionId": request.message["id"]}
         params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
         yield event({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
-        await anyio.sleep(0.05)
         yield event(result(request, {"resultType": "complete"}).body)
 
     async def script(request: Request) -> Answer | None:

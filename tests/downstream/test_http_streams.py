@@ -61,7 +61,8 @@ async def stopped_at_the_answer(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("rest", [[], [b": the end\n\n"]])
-async def test_a_stream_that_is_at_its_end_is_read_to_it(rest):
+async def test_a_stream_that_is_at_its_end_is_read_to_it(rest, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.downstream.http._TAIL_S", 20)
     stream = Stream([ANSWER, *rest])
     await stopped_at_the_answer(stream)
     assert stream.is_whole

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from toolcrib.downstream.fleet import StartQueue
+from waiting import settled
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +32,10 @@ async def test_only_so_many_have_a_turn_and_the_next_one_gets_it(anyio_backend: 
     async with anyio.create_task_group() as tasks:
         for key in "abcd":
             tasks.start_soon(starts.start, key)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert starts.begun == ["a", "b"]
         starts.end("b")
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert starts.begun == ["a", "b", "c"]
         tasks.cancel_scope.cancel()
 
@@ -44,11 +45,11 @@ async def test_the_preferred_go_before_the_others_and_the_rest_keeps_its_order()
     async with anyio.create_task_group() as tasks:
         for key in "abcdef":
             tasks.start_soon(starts.start, key)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         starts.queue.prefer({"e", "d"})
         for key in "adebcf":
             starts.end(key)
-            await anyio.wait_all_tasks_blocked()
+            await settled()
         assert "".join(starts.begun) == "adebcf"
 
 
@@ -64,10 +65,10 @@ async def test_whoever_is_cancelled_while_waiting_or_at_work_loses_no_slot():
         tasks.start_soon(within, at_work, "a")
         tasks.start_soon(within, waiting, "b")
         tasks.start_soon(starts.start, "c")
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         waiting.cancel()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         at_work.cancel()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert starts.begun == ["a", "c"]
         tasks.cancel_scope.cancel()

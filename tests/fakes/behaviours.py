@@ -45,6 +45,8 @@ def storm(server, arguments, call):
 def progress(server, arguments, call):
     steps = arguments.get("steps", 3)
     for step in range(1, steps + 1):
+        if arguments.get("held"):
+            server.hold()
         if call.cancelled.wait(arguments.get("delay", 0)):
             return None
         if call.progress_token is not None:

@@ -21,6 +21,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from waiting import until
+
 TOOLS = [
     types.Tool(
         name="echo",
@@ -42,18 +44,24 @@ TOOLS = [
 
 @dataclass
 class HttpServer:
-    """A running fake: where it is and which headers each HTTP request to it had."""
+    """A running fake: where it is, which headers each HTTP request to it had, and which tools were called."""
 
     url: str
     port: int
     headers: list[dict[str, str]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    async def reached(self, tool: str) -> None:
+        """Wait until it has received a call of a tool."""
+        await until(lambda: tool in self.calls)
 
 
 @contextmanager
 def http_server(*, sse: bool = False, json_response: bool = False, port: int = 0) -> Iterator[HttpServer]:
     """Serve on loopback until the block ends. ``port`` 0 takes a free one; a given one allows a restart in place."""
     running = HttpServer("", 0)
-    app = _sse_app() if sse else _server().streamable_http_app(json_response=json_response)
+    server = _server(running.calls)
+    app = _sse_app(server) if sse else server.streamable_http_app(json_response=json_response)
     with serving(_recording(app, running), port) as address:
         running.url, running.port = f"{address}/{'sse' if sse else 'mcp'}", int(address.rpartition(":")[2])
         yield running
@@ -95,12 +103,17 @@ def _recording(app: ASGIApp, running: HttpServer) -> ASGIApp:
     return recorded
 
 
-def _server() -> Server[Any]:
-    return Server("fake-http", version="1.0.0", on_list_tools=_list_tools, on_call_tool=_call_tool)
+def _server(calls: list[str] | None = None) -> Server[Any]:
+    async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if calls is not None:
+            calls.append(params.name)
+        return await _call_tool(ctx, params)
+
+    return Server("fake-http", version="1.0.0", on_list_tools=_list_tools, on_call_tool=call_tool)
 
 
-def _sse_app() -> Starlette:
-    server, transport = _server(), SseServerTransport("/messages/")
+def _sse_app(server: Server[Any]) -> Starlette:
+    transport = SseServerTransport("/messages/")
 
     async def connect(request: Request) -> Response:
         async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):

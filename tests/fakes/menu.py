@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-import anyio
+from waiting import until
 
 JsonObject = dict[str, Any]
 Point = Literal["spawn", "initialize", "discover", "list", "call"]
@@ -32,9 +32,11 @@ class Menu(TypedDict, total=False):
     list_changed_after: str  # the tool whose call changes the list and announces it
     more_tools: Sequence[JsonObject | str]  # what it adds or redefines
     fewer_tools: Sequence[str]  # what it takes away
+    announcements: int  # how often it announces that
     list_changed_capability: bool
 
     slow_s: Mapping[Point, float]
+    hold_at: Point  # waits there, each time, until it is let go
     hang_at: Point  # never answers there
     exit_at: Point  # exits there with code 3
     faulty_starts: int  # hang_at and exit_at hold for so many starts only
@@ -60,7 +62,8 @@ class FakeServer:
         self._record = folder / f"{name}.record.jsonl"
         if self._menu_file.exists():
             raise ValueError(f"there is a fake named {name} in {folder}; give this one another name")
-        self._menu: JsonObject = {"name": name, "record": str(self._record)}
+        self._let_go = folder / f"{name}.let-go"
+        self._menu: JsonObject = {"name": name, "record": str(self._record), "let_go": str(self._let_go)}
         self.change(**menu)
 
     @property
@@ -80,6 +83,10 @@ class FakeServer:
         self._menu |= menu
         self._menu_file.write_text(json.dumps(self._menu))
 
+    def let_go(self) -> None:
+        """Have it go on, once, where it is held."""
+        self._let_go.touch()
+
     def starts(self) -> list[int]:
         """Return the process ids of all its starts so far."""
         return [event["pid"] for event in self._events("start")]
@@ -94,16 +101,14 @@ class FakeServer:
         called = [message["params"] for message in self.messages("tools/call")]
         return [params for params in called if tool in (None, params["name"])]
 
-    async def reached(self, method: str, count: int = 1, within_s: float = 30) -> None:
+    async def reached(self, method: str, count: int = 1) -> None:
         """Wait until it has received ``method`` so many times.
 
         Raises:
             TimeoutError: it has not in time.
 
         """
-        with anyio.fail_after(within_s):
-            while len(self.messages(method)) < count:
-                await anyio.sleep(0.01)
+        await until(lambda: len(self.messages(method)) >= count)
 
     def survivors(self) -> list[int]:
         """Return the process ids of its starts and their children that are still alive."""

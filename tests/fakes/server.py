@@ -87,15 +87,15 @@ class Server:
         self.cursors = itertools.count(1)
 
     def run(self):
-        self.record.write("start")
         if self.menu.get("ignore_sigterm"):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if text := self.menu.get("stderr"):
+            print(text, file=sys.stderr, flush=True)
+        self.record.write("start")
         if self.menu.get("fork_child"):
             self.fork_child()
         if self.menu.get("detach_child"):
             self.fork_child(os.setsid)
-        if text := self.menu.get("stderr"):
-            print(text, file=sys.stderr, flush=True)
         for size in chunks(self.menu.get("flood", 0)):
             self.wire.write(b"x" * size)
         if not self.reach("spawn"):
@@ -121,11 +121,20 @@ class Server:
     def reach(self, point):
         """Do what the menu says of this point of the conversation; return whether to go on."""
         time.sleep(self.menu.get("slow_s", {}).get(point, 0))
+        if point == self.menu.get("hold_at"):
+            self.hold()
         if not self.faulty:
             return True
         if point == self.menu.get("exit_at"):
             self.die(3, f"the fake server exits at {point}")
         return point != self.menu.get("hang_at")
+
+    def hold(self):
+        """Wait until the test lets it go on."""
+        let_go, given_up_at = Path(self.menu["let_go"]), time.monotonic() + FOREVER_S
+        while not let_go.exists() and time.monotonic() < given_up_at:
+            time.sleep(0.005)
+        let_go.unlink(missing_ok=True)
 
     def receive(self, line):
         try:
@@ -145,7 +154,8 @@ class Server:
                 self.answer(message)
 
     def takes_time(self, method, params):
-        return POINTS.get(method) in self.menu.get("slow_s", {}) or params.get("name") in behaviours.TAKE_TIME
+        late = (*self.menu.get("slow_s", {}), self.menu.get("hold_at", ""))
+        return POINTS.get(method, method) in late or params.get("name") in behaviours.TAKE_TIME
 
     def cancel(self, request_id):
         self.cancelled.append(request_id)
@@ -274,10 +284,11 @@ class Server:
         more = load_tools(self.menu.get("more_tools", []))
         gone = {*self.menu.get("fewer_tools", []), *(tool["name"] for tool in more)}
         self.tools = [tool for tool in self.tools if tool["name"] not in gone] + more
-        if self.era == "legacy":
-            self.notify("notifications/tools/list_changed", {})
-        for request_id in list(self.listeners):
-            self.notify("notifications/tools/list_changed", {"_meta": {META + "subscriptionId": request_id}})
+        for _ in range(self.menu.get("announcements", 1)):
+            if self.era == "legacy":
+                self.notify("notifications/tools/list_changed", {})
+            for request_id in list(self.listeners):
+                self.notify("notifications/tools/list_changed", {"_meta": {META + "subscriptionId": request_id}})
 
     def notify(self, method, params):
         self.wire.send({"method": method, "params": params})

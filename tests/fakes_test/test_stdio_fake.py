@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -14,6 +13,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
 from fakes.menu import FakeServer, Point, tool
+from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 MODES = ("legacy", "auto")
@@ -23,7 +23,7 @@ def client(fake: FakeServer, mode: str = "legacy", **options) -> Client:
     return Client(StdioServerParameters(command=fake.command, args=fake.args), mode=mode, cache=None, **options)
 
 
-def run(fake: FakeServer, stdin: str = "", timeout_s: float = 5) -> subprocess.CompletedProcess[str]:
+def run(fake: FakeServer, stdin: str = "", timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [fake.command, *fake.args],
         input=stdin,
@@ -52,7 +52,7 @@ async def test_it_lists_and_calls_in_both_eras(tmp_path: Path, mode: str, versio
     assert ran.content == [TextContent(text='ran book_flight {"to": "Oslo"}')]
     assert len(fake.starts()) == 1
     assert [call["name"] for call in fake.calls()] == ["echo", "book_flight"]
-    assert fake.survivors() == []
+    await until(lambda: not fake.survivors())
 
 
 async def test_an_unknown_tool_is_an_error(tmp_path: Path):
@@ -92,12 +92,14 @@ async def test_pages_add_up_to_the_whole_list(tmp_path: Path):
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_sleeping_call_does_not_hold_up_the_others(tmp_path: Path, mode: str):
     fake = FakeServer(tmp_path, tools=["sleep", "counter", "cancelled"])
-    async with client(fake, mode) as mcp, anyio.create_task_group() as tasks:
-        tasks.start_soon(mcp.call_tool, "sleep", {"seconds": 60})
-        await fake.reached("tools/call")
-        assert (await mcp.call_tool("counter")).structured_content == {"n": 1}
-        assert (await mcp.call_tool("counter")).structured_content == {"n": 2}
-        tasks.cancel_scope.cancel()
+    async with client(fake, mode) as mcp:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(mcp.call_tool, "sleep", {"seconds": 600})
+            await fake.reached("tools/call")
+            assert (await mcp.call_tool("counter")).structured_content == {"n": 1}
+            assert (await mcp.call_tool("counter")).structured_content == {"n": 2}
+            tasks.cancel_scope.cancel()
+        await fake.reached("notifications/cancelled")
     sleeping = fake.messages("tools/call")[0]["id"]
     assert [message["params"]["requestId"] for message in fake.messages("notifications/cancelled")] == [sleeping]
 
@@ -193,14 +195,9 @@ async def test_a_hanging_server_and_its_child_survive_sigterm(tmp_path: Path):
     async with await anyio.open_process([fake.command, *fake.args], start_new_session=True) as process:
         await until(lambda: len(fake.survivors()) == 2)
         os.killpg(process.pid, signal.SIGTERM)
-        with anyio.move_on_after(0.2):
-            await process.wait()
-        assert len(fake.survivors()) == 2
+        process.kill()
+        # A signal that ends a process is the one that it was ended by, whatever is sent to it before it is gone.
+        assert await process.wait() == -signal.SIGKILL
+        assert len(fake.survivors()) == 1
         os.killpg(process.pid, signal.SIGKILL)
     await until(lambda: not fake.survivors())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
-        while not condition():
-            await anyio.sleep(0.01)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import mcp_types as types
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, initialize, invariant, multiple, precondition, rule
@@ -19,7 +18,7 @@ from mcp import MCPError
 from fakes.menu import tool
 from gate.machines import Guest, WorldMachine
 from toolcrib.base.model import Caller
-from worlds import MODERN, Call, JsonObject, MemoryServer, text, until
+from worlds import MODERN, Call, JsonObject, MemoryServer, settled, text, until
 
 ERAS = {"old": ("legacy",), "new": ("modern",), "both": ("legacy", "modern")}
 OPTIONS = [{}, {"isolation": "session"}, {"isolation": "shared"}, {"isolation": "principal"}]
@@ -326,10 +325,3 @@ class QuestionMachine(WorldMachine):
         own question waits for its answer as long as it may; those of other calls do not.
         """
         return not (person.is_modern and made.is_given_up) or self.answer_s < max(ANSWER_S)
-
-
-async def settled() -> None:
-    """Wait until all tasks wait for something."""
-    for _ in range(50):  # a tenth of a second, where one of them does not
-        await anyio.lowlevel.checkpoint()
-    await anyio.wait_all_tasks_blocked()

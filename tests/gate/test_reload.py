@@ -14,7 +14,7 @@ from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.indexing import Indexer
 from toolcrib.gateway.offline import Offline
 from toolcrib.storage.store import Store
-from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, text, until, world
+from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, settled, text, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +114,7 @@ async def test_a_server_that_is_told_of_roots_keeps_its_one_process(tmp_path, st
         await w.listed()
         assert await client.found("hippopotamus") == (["git__status"] if said else [])
         assert not (await client.tool_call("git__status")).get("isError")
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert (git.starts, len(git._talks)) == (starts, 1)
 
 

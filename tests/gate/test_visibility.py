@@ -150,7 +150,7 @@ async def test_a_denied_tool_is_unknown_from_the_first_moment_also_while_servers
     async with world(tmp_path, DB):
         pass
     hanging = MemoryServer(TOOLS, hangs_at="tools/list")
-    config = {"policy": {"deny": ["drop_table"]}, "limits": {"first_index_wait_s": 0.05}}
+    config = {"policy": {"deny": ["drop_table"]}, "limits": {"first_index_wait_s": 0}}
     async with world(tmp_path, {"db": hanging}, config, wait=False) as w, w.client() as client:
         assert not await exists(client)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import httpx2
@@ -13,14 +13,15 @@ from fakes.memory import Call
 from fakes.menu import tool
 from online import HttpSession, Online, online, request
 from toolcrib.base.model import JsonObject
-from worlds import MemoryServer, text, until
+from toolcrib.jsonrpc import sdk_http
+from worlds import DEADLINE_S, MemoryServer, passing, settled, text, time_passes, until
 
 pytestmark = pytest.mark.anyio
 
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 BODY = HEAD + b"Accept: application/json, text/event-stream\r\nContent-Length: 1000\r\n\r\n{"
 HELLO = request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}})
-SOON = {"http": {"head_timeout_s": 0.3, "body_timeout_s": 0.3}}
+SOON = {"http": {"head_timeout_s": DEADLINE_S, "body_timeout_s": DEADLINE_S}}
 
 
 def tokens(*subjects: str, **more: int) -> dict[str, object]:
@@ -37,7 +38,7 @@ async def connected(it: Online) -> AsyncGenerator[ByteStream]:
 async def ended(stream: ByteStream) -> bytes:
     """Wait until the server closes the connection; return what came before."""
     came = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(DEADLINE_S):
         while True:
             try:
                 came += await stream.receive()
@@ -54,45 +55,44 @@ async def test_a_request_that_does_not_arrive_is_not_waited_for(tmp_path, sent, 
     async with online(tmp_path, {}, {"http": {**SOON["http"], **more}}) as it, connected(it) as stream:
         if sent:
             await stream.send(sent)
+        await time_passes(DEADLINE_S)
         answer = await ended(stream)
         assert answer == b"" or b" 401 " in answer
 
 
 @pytest.mark.parametrize("sent", [HEAD, BODY], ids=["head", "body"])
 async def test_single_bytes_now_and_then_buy_no_time(tmp_path, sent):
-    async with online(tmp_path, {}, SOON) as it, connected(it) as stream, anyio.create_task_group() as tasks:
+    async with online(tmp_path, {}, SOON) as it, connected(it) as stream:
+        await stream.send(sent)
+        with pytest.raises(anyio.BrokenResourceError):
+            await trickle(stream, DEADLINE_S + 3)  # that it is closed is noticed when the next byte but one is sent
 
-        async def trickle() -> None:
-            await stream.send(sent)
-            while True:
-                await anyio.sleep(0.05)
-                await stream.send(b"x")
 
-        async def drip() -> None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await trickle()
-
-        tasks.start_soon(drip)
-        await ended(stream)
-        tasks.cancel_scope.cancel()
+async def trickle(stream: ByteStream, seconds: int) -> None:
+    for _ in range(seconds):
+        await time_passes(1)
+        await stream.send(b"x")
 
 
 async def test_a_second_request_on_a_connection_has_the_same_deadline(tmp_path):
     async with online(tmp_path, {}, SOON) as it, connected(it) as stream:
         await stream.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea")
+        await time_passes(DEADLINE_S)
         assert (await ended(stream)).endswith(b"ok\n")
 
 
 async def test_a_long_answer_and_a_stream_are_no_silence_of_the_client(tmp_path):
     async def slow(_call):
-        await anyio.sleep(1)
+        await anyio.sleep(2 * DEADLINE_S)
         return text("done")
 
     servers = {"zoo": MemoryServer([tool("feed")], answers={"feed": slow})}
     async with online(tmp_path, servers, SOON) as it:
         session = await it.session()
         async with session.own_stream() as heard:
-            assert (await session.call("zoo__feed"))[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
+            async with passing(2 * DEADLINE_S):
+                answers = await session.call("zoo__feed")
+            assert answers[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
             await it.world["zoo"].change(tool("feed", "Another."))
             await until(lambda: bool(heard))
 
@@ -143,12 +143,23 @@ async def test_a_request_that_is_being_answered_keeps_its_connection(tmp_path):
 # -- pace ----------------------------------------------------------------------------------------
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
-PER_S = 10
+TIMES = FLOOD_S = 10
+FLOOD = {"limits": {"notifications_per_s": 1, "flood_s": FLOOD_S}}
 
 
-async def noted(it: Online, session: HttpSession, times: int) -> list[int]:
-    """Notify so many times, one after the other; return how each was answered."""
-    return [(await it.post(NOTE, **session.headers)).status_code for _ in range(times)]
+async def note(it: Online, session: HttpSession, answers: list[int], times: int = 1) -> None:
+    """Notify so many times, one after the other; add how each was answered."""
+    answers.extend([(await it.post(NOTE, **session.headers)).status_code for _ in range(times)])
+
+
+@asynccontextmanager
+async def noting(it: Online, session: HttpSession, each: int = 1) -> AsyncGenerator[list[int]]:
+    """Have so many notify at once; what they are answered is in the list."""
+    answers: list[int] = []
+    async with anyio.create_task_group() as tasks:
+        for _ in range(TIMES):
+            tasks.start_soon(note, it, session, answers, each)
+        yield answers
 
 
 def errors_in(log: pytest.LogCaptureFixture) -> list[str]:
@@ -157,35 +168,35 @@ def errors_in(log: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_a_session_that_notifies_too_fast_is_slowed_down(tmp_path):
-    async with online(tmp_path, {}, {"limits": {"notifications_per_s": PER_S}}) as it:
+    async with online(tmp_path, {}, {"limits": {"notifications_per_s": 1}}) as it:
         session = await it.session()
-        began = anyio.current_time()
-        assert set(await noted(it, session, PER_S * 3 // 2)) == {202}
-        assert anyio.current_time() - began > 0.4  # no more than a second's worth may come at once
+        async with noting(it, session) as answers:
+            await settled()
+            assert len(answers) < TIMES  # no more than a second's worth may come at once
+            await time_passes(TIMES + 1)
+        assert answers == [202] * TIMES
         assert await session.names()
 
 
 async def test_a_session_that_notifies_too_fast_for_too_long_is_ended(tmp_path, caplog):
-    async with online(tmp_path, {}, {"limits": {"notifications_per_s": 2, "flood_s": 0.1}}) as it:
+    async with online(tmp_path, {}, FLOOD) as it:
         flooding, calm = await it.session(), await it.session()
-        answers = await noted(it, flooding, 10)
-        assert answers[0] == 202
+        async with noting(it, flooding) as answers:
+            await time_passes(FLOOD_S / 2)
+            assert set(answers) == {202}
+            await time_passes(FLOOD_S)
         assert answers[-1] == 404
         assert await status(it, calm) == 200
-    assert "ended, because its client sent more than 2 notifications a second" in caplog.text
+    assert "ended, because its client sent more than 1 notifications a second" in caplog.text
     assert errors_in(caplog) == []
 
 
 async def test_notifications_that_wait_while_their_session_ends_are_not_accepted(tmp_path, caplog):
-    async with online(tmp_path, {}, {"limits": {"notifications_per_s": 2, "flood_s": 0.1}}) as it:
-        flooding, answers = await it.session(), list[int]()
-
-        async def flood() -> None:
-            answers.extend(await noted(it, flooding, 5))
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(flood)
+    async with online(tmp_path, {}, FLOOD) as it:
+        flooding = await it.session()
+        async with noting(it, flooding, each=2) as answers:
+            await time_passes(FLOOD_S / 2)
+            await time_passes(FLOOD_S)
         assert set(answers) == {202, 404}
         assert await status(it, flooding) == 404
     assert caplog.text.count("is ended, because its client") == 1
@@ -328,25 +339,29 @@ async def call_and_leave(it: Online, session: HttpSession) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(session.call, "zoo__feed")
         await until(lambda: bool(it.world["zoo"].calls()))
+        await time_passes(sdk_http.AT_ONCE_S)  # from then on it is answered by a stream
         tasks.cancel_scope.cancel()
 
 
 async def test_the_calls_of_a_session_are_cancelled_when_its_client_stays_away(tmp_path):
-    async with online(tmp_path, hanging(), {"http": {"absence_s": 0.2}}) as it:
+    async with online(tmp_path, hanging(), {"http": {"absence_s": DEADLINE_S}}) as it:
         session = await it.session()
         await call_and_leave(it, session)
-        await until(lambda: cancelled(it))
+        await settled()
+        assert not cancelled(it)
+        await time_passes(DEADLINE_S)
+        assert cancelled(it)
 
 
 async def test_a_client_that_is_still_heard_of_keeps_its_calls(tmp_path):
-    async with online(tmp_path, hanging(), {"http": {"absence_s": 0.3}}) as it:
+    async with online(tmp_path, hanging(), {"http": {"absence_s": DEADLINE_S}}) as it:
         session = await it.session()
         async with session.own_stream():
             await call_and_leave(it, session)
-            for _ in range(10):
-                await anyio.sleep(0.1)
-                assert not cancelled(it)
-        await until(lambda: cancelled(it))
+            await time_passes(2 * DEADLINE_S)
+            assert not cancelled(it)
+        await time_passes(DEADLINE_S)
+        assert cancelled(it)
 
 
 async def test_without_a_session_a_call_ends_with_its_connection(tmp_path):

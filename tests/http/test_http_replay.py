@@ -1,7 +1,7 @@
 """A client that lost a stream of its session takes it up again: what it missed comes, once, and to nobody else."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -13,7 +13,8 @@ from downstream.scripted_http import Answer, Request, event, healthy, scripted
 from fakes.menu import tool
 from online import ACCEPT, HttpSession, Online, events, online, request
 from toolcrib.downstream.transport import open_streams
-from worlds import MemoryServer, text
+from toolcrib.jsonrpc import sdk_http
+from worlds import MemoryServer, settled, text, time_passes
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,10 @@ async def calling(it: Online, session: HttpSession, key: int = 70) -> AsyncGener
     """Call ``zoo__work``, and yield the lines of its stream."""
     call = request("tools/call", {"name": "zoo__work", "arguments": {}}, key)
     headers = {**ACCEPT, **session.headers}
-    async with it.http.stream("POST", it.url, json=call, headers=headers) as stream:
+    async with AsyncExitStack() as stack:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(time_passes, sdk_http.AT_ONCE_S)
+            stream = await stack.enter_async_context(it.http.stream("POST", it.url, json=call, headers=headers))
         yield stream.aiter_lines()
 
 
@@ -94,7 +98,7 @@ async def test_the_result_of_a_call_whose_stream_was_lost_can_be_had_without_run
 
 
 async def _later(slow: Slow) -> None:
-    await anyio.sleep(0.05)
+    await settled()
     slow.done.set()
 
 

@@ -5,7 +5,9 @@ import pytest
 
 from fakes.menu import tool
 from online import MODERN, online
-from worlds import BUILTINS, until
+from toolcrib.server import http as serving
+from waiting import PATIENCE_S
+from worlds import BUILTINS, DEADLINE_S, settled, time_passes, until
 
 pytestmark = pytest.mark.anyio
 
@@ -74,12 +76,15 @@ async def test_an_ended_session_is_forgotten_and_holds_up_nobody(tmp_path):
 
 
 async def test_a_session_lasts_as_long_as_its_own_stream_is_open(tmp_path):
-    async with online(tmp_path, {"zoo": [tool("feed")]}, {"http": {"session_idle_s": 0.2}}) as it:
+    async with online(tmp_path, {"zoo": [tool("feed")]}, {"http": {"session_idle_s": DEADLINE_S}}) as it:
         listening, silent = await it.session(), await it.session()
         async with listening.own_stream():
             await listening.call("zoo__feed")
             await silent.call("zoo__feed")
-            await until(lambda: len(list(it.world.serving.sessions.open())) == 1)
+            await settled()
+            assert len(list(it.world.serving.sessions.open())) == 2
+            await time_passes(DEADLINE_S)
+            assert len(list(it.world.serving.sessions.open())) == 1
             assert await listening.names() == [*BUILTINS, "zoo__feed"]
             assert (await it.post({}, **silent.headers)).status_code == 404
 
@@ -132,8 +137,7 @@ async def test_progress_arrives_on_the_stream_of_the_call(tmp_path):
         assert "result" in frames[-1]
 
 
-async def test_stopping_ends_every_stream_in_order_and_without_a_word(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("toolcrib.server.http._GRACE_S", 0.2)
+async def test_stopping_ends_every_stream_in_order_and_without_a_word(tmp_path, caplog):
     async with online(tmp_path, {"zoo": [tool("feed")]}, listing="auto") as it, it.client(MODERN) as client:
         session = await it.session()
         headers = {**session.headers, "accept": "text/event-stream"}
@@ -142,12 +146,14 @@ async def test_stopping_ends_every_stream_in_order_and_without_a_word(tmp_path, 
             client.listen(tools_list_changed=True) as subscription,
         ):
             it.stop.set()
+            await time_passes(serving._GRACE_S)
             assert [line async for line in own_stream.aiter_lines() if line.startswith("data: {")] == []
             assert [event async for event in subscription] == []
     assert [record.getMessage() for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
 
 
-async def test_a_call_under_way_is_answered_before_the_server_stops(tmp_path):
+async def test_a_call_under_way_is_answered_before_the_server_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "_GRACE_S", PATIENCE_S)
     async with online(tmp_path, {"zoo": [tool("feed")]}) as it:
 
         async def feed(_call):

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.menu import tool
 from online import online
-from worlds import MemoryServer, until
+from worlds import DEADLINE_S, MemoryServer, settled, time_passes, until
 
 pytestmark = pytest.mark.anyio
 
@@ -94,15 +94,17 @@ async def test_the_end_of_a_session_lets_go_of_what_was_its_own(tmp_path):
 
 
 async def test_a_session_s_own_server_is_never_stopped_for_being_idle(tmp_path):
-    zoo = server()
-    section = {**config("session"), "servers": {"zoo": {"isolation": "session", "idle_stop_s": 0.01}}}
-    async with online(tmp_path, {"zoo": zoo, "ark": [tool("sail")]}, section) as it:
+    own, shared = server(), server()
+    idle = {"idle_stop_s": DEADLINE_S}
+    section = {"servers": {"own": {"isolation": "session", **idle}, "shared": {"isolation": "shared", **idle}}}
+    async with online(tmp_path, {"own": own, "shared": shared}, {**config(), **section}) as it:
         session = await it.session("token-ann")
-        await session.call("zoo__feed")
-        fleet = it.world.gateway.tools.fleet
-        [own] = fleet._scoped["zoo"].values()
-        assert not own._may_sleep
-        assert fleet["ark"]._may_sleep
+        await session.call("own__feed")
+        await session.call("shared__feed")
+        await settled()
+        assert (len(own._talks), len(shared._talks)) == (1, 1)
+        await time_passes(2 * DEADLINE_S)
+        assert (len(own._talks), len(shared._talks)) == (1, 0)
 
 
 async def test_there_are_no_more_connections_than_the_limit_says(tmp_path):

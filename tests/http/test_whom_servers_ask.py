@@ -23,7 +23,7 @@ from toolcrib.downstream.relays import Relays
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import NoActivations, Session
 from toolcrib.server.http import bind, serve_http, url_of
-from worlds import Call, Client, MemoryServer, text, until
+from worlds import Call, Client, MemoryServer, settled, text, until
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def asking() -> MemoryServer:
     """Return a server on stdio that asks, when all who are expected are there, and tells what it was answered."""
 
     async def feed(call: Call) -> JsonObject:
-        await anyio.sleep(0.05)
+        await settled()
         try:
             answer = await call.ask("elicitation/create", {**FORM, "message": call.arguments["who"]})
         except MCPError as error:
@@ -155,7 +155,7 @@ async def test_roots_are_told_to_a_server_only_where_one_client_alone_uses_it(tm
 
 async def test_logs_of_one_principal_s_calls_are_never_told_another(tmp_path):
     async def feed(call: Call) -> JsonObject:
-        await anyio.sleep(0.05)
+        await settled()
         await call.tell("message", {"level": "info", "data": call.arguments["who"]})
         return text("done")
 
@@ -197,7 +197,7 @@ async def http_zoo(*, asks_apart: bool = False) -> AsyncGenerator[str]:
 
     async def call_tool(context: ServerRequestContext[Any, Any], params: Any) -> types.CallToolResult:
         who = params.arguments["who"]
-        await anyio.sleep(0.05)
+        await settled()
         about = None if asks_apart else context.request_id
         answer = await context.session.elicit_form(who, FORM["requestedSchema"], related_request_id=about)  # type: ignore[arg-type]
         content = answer.content if answer.action == "accept" else {}

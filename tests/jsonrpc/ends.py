@@ -7,7 +7,20 @@ from contextlib import contextmanager, suppress
 
 import anyio
 
-PATIENCE_S = 30
+from waiting import DEADLINE_S, PATIENCE_S, settled, time_passes, until
+
+__all__ = [
+    "DEADLINE_S",
+    "PATIENCE_S",
+    "close",
+    "read_on",
+    "read_until",
+    "settled",
+    "socket_pair",
+    "time_passes",
+    "two_pipes",
+    "until",
+]
 
 
 @contextmanager
@@ -46,10 +59,8 @@ async def read_on(fd: int, into: bytearray, step: int = 1 << 16) -> None:
 async def read_until(fd: int, ending: bytes, step: int = 1 << 16) -> bytes:
     """Read until what came ends so, and return it all."""
     received = bytearray()
-    with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read_on, fd, received, step)
-            while not received.endswith(ending):
-                await anyio.sleep(0.001)
-            tasks.cancel_scope.cancel()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_on, fd, received, step)
+        await until(lambda: received.endswith(ending))
+        tasks.cancel_scope.cancel()
     return bytes(received)

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from ends import PATIENCE_S, close, read_on, read_until, socket_pair, two_pipes
+from ends import PATIENCE_S, close, read_on, read_until, settled, socket_pair, two_pipes, until
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,9 +50,7 @@ class Ends:
 
     async def took(self, number: int) -> list[bytes]:
         """Return the lines, once there are so many."""
-        with anyio.fail_after(PATIENCE_S):
-            while len(self.lines) < number:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: len(self.lines) >= number)
         return self.lines
 
 
@@ -84,9 +82,7 @@ def test_what_is_sent_is_received(wires: Callable[[], Any], lines: list[bytes]):
             there.start(lambda line: received.append(bytes(line)), lambda: None)
             for each in lines:
                 await writer.send(each + b"\n")
-            with anyio.fail_after(PATIENCE_S):
-                while len(received) < len(lines):
-                    await anyio.lowlevel.checkpoint()
+            await until(lambda: len(received) >= len(lines))
             return received
 
     assert anyio.run(round_trip) == lines
@@ -105,9 +101,7 @@ async def test_lines_larger_than_any_buffer_come_whole(wires: Callable[[], Any])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.send, large + b"\n")
             tasks.start_soon(writer.send, b"after\n")
-        with anyio.fail_after(PATIENCE_S):
-            while len(received) < 2:
-                await anyio.sleep(0.001)
+        await until(lambda: len(received) >= 2)
     assert received == [large, b"after"]
 
 
@@ -115,7 +109,7 @@ async def test_a_line_may_come_in_pieces_and_several_in_one():
     with ends() as end:
         for piece in (b"on", b"e\ntwo\n\nthr", b"e", b"e\nfour\n"):
             end.feed(piece)
-            await anyio.wait_all_tasks_blocked()
+            await settled()
         assert await end.rest() == [b"one", b"two", b"", b"three", b"four"]
 
 
@@ -159,7 +153,7 @@ async def test_while_it_is_held_nothing_is_handed_on_and_the_peer_has_to_wait():
                 fed += os.write(end.far_out, b"0123456\n" * 512)
                 await anyio.lowlevel.checkpoint()
         end.reader.release()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert (end.lines, fed < 10_000_000) == ([], True)
         end.reader.release()
         await end.took(fed // 8)
@@ -176,10 +170,7 @@ async def test_whoever_takes_a_line_may_hold_those_behind_it():
         end.reader._take = take
         end.feed(b"one\ntwo\n")
         for number in (1, 2):
-            with anyio.fail_after(PATIENCE_S):
-                while len(taken) < number:
-                    await anyio.lowlevel.checkpoint()
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             assert taken == [b"one", b"two"][:number]
             end.reader.release()
 
@@ -187,29 +178,40 @@ async def test_whoever_takes_a_line_may_hold_those_behind_it():
 # -- many senders --------------------------------------------------------------------------------
 
 
+async def lose_patience(impatient: list[anyio.CancelScope]) -> None:
+    """Cancel, at each turn, whoever waits by then."""
+    while True:
+        await anyio.lowlevel.checkpoint()
+        while impatient:
+            impatient.pop().cancel()
+
+
 async def test_lines_of_many_senders_are_never_torn_even_when_some_are_cancelled():
     senders, each = 12, 8
     sizes = [0, 10, 3000, 70_000, 200_000]
     given_up: set[str] = set()
+    impatient: list[anyio.CancelScope] = []
     with ends() as end:
         received = bytearray()
 
         async def send_all(sender: int) -> None:
             for number in range(each):
                 key = f"{sender}-{number}"
-                with anyio.move_on_after(0.002 if (sender + number) % 3 == 0 else PATIENCE_S) as patience:
+                with anyio.CancelScope() as patience:
+                    if (sender + number) % 3 == 0:
+                        impatient.append(patience)
                     await end.writer.send(line(key, sizes[(sender * 3 + number) % len(sizes)]))
                 if patience.cancelled_caught:
                     given_up.add(key)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read_on, end.far_in, received, 3001)
+            tasks.start_soon(lose_patience, impatient)
             async with anyio.create_task_group() as sending:
                 for sender in range(senders):
                     sending.start_soon(send_all, sender)
             await end.writer.send(line("last"))
-            while not received.endswith(line("last")):
-                await anyio.lowlevel.checkpoint()
+            await until(lambda: received.endswith(line("last")))
             tasks.cancel_scope.cancel()
 
     keys: list[str] = []
@@ -232,7 +234,7 @@ async def test_nobody_overtakes_who_waits_even_when_there_is_room_again():
         await end.writer.send(line("large", 1_000_000))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(end.writer.send, line("first"))
-            await anyio.wait_all_tasks_blocked()
+            await settled()
 
             async def send_later() -> None:
                 while end.writer._unsent:
@@ -295,7 +297,7 @@ async def test_a_line_that_is_too_long_ends_it_after_what_came_before(ending: by
         step = -(-len(data) // pieces)
         for start in range(0, len(data), step):
             end.feed(data[start : start + step])
-            await anyio.wait_all_tasks_blocked()
+            await settled()
         with anyio.fail_after(PATIENCE_S):
             await end.ended.wait()
         assert [bytes(each)[:1] for each in end.lines] == [b"1", b"2"]
@@ -335,7 +337,7 @@ async def test_a_connection_reset_is_an_end_like_any_other():
 
 async def test_a_false_alarm_does_no_harm():
     with ends() as end:
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         end.feed(line("stolen"))
         os.read(end.reader._fd, 1000)
         end.reader._read()
@@ -352,7 +354,7 @@ async def test_an_ended_reader_hands_on_nothing_more_and_says_so_once():
         end.reader.end("again")
         end.reader.hold()
         end.reader.release()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert (end.lines, ended, end.reader.fault) == ([], ["ended"], "was told to")
 
 
@@ -379,7 +381,7 @@ async def test_a_peer_that_goes_away_wakes_the_senders_that_wait_for_it():
 
             for key in ("first", "second", "third"):
                 tasks.start_soon(send, key)
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             os.close(end.far_in)
     assert failed == ["first", "second", "third"]
 
@@ -395,7 +397,7 @@ async def test_a_closed_writer_refuses_lines_and_wakes_who_waits():
 
             tasks.start_soon(stuck)
             tasks.start_soon(stuck)
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             end.writer.close()
         with pytest.raises(anyio.BrokenResourceError):
             await end.writer.send(line(3))

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolcrib
-from worlds import PATIENCE_S
+from waiting import PATIENCE_S, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -154,7 +154,7 @@ async def test_a_generator_that_waits_is_given_up_when_its_time_is_over():
     async with toolcrib.open(tools=[news]) as crib:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(crib.call, "local__news")
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE_S):
             await ended.wait()

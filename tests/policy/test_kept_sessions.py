@@ -13,6 +13,7 @@ from policy import state_files
 from toolcrib.base.errors import StoreError
 from toolcrib.policy.sessions import Activate, Active, ActiveSkill, Change, Deactivate, SharedActivations
 from toolcrib.policy.state import SessionBounds, StoredSessions
+from waiting import settled
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -205,8 +206,10 @@ async def test_a_change_whose_request_is_cancelled_is_kept_with_the_next(path: P
         mine = await SharedActivations(store, lambda: 0.0).resolve("ann", "one")
         threads = anyio.to_thread.current_default_thread_limiter()
         before, threads.total_tokens = threads.total_tokens, 0
-        with anyio.move_on_after(0.05):
-            await mine.change_skills(mine.skills, joining("a"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(mine.change_skills, mine.skills, joining("a"))
+            await settled()
+            tasks.cancel_scope.cancel()
         threads.total_tokens = before
         await mine.change_skills(mine.skills, joining("b"))
         assert mine.skills.skills == store.active_skills("ann", "one") == active("a", "b")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
@@ -11,11 +12,21 @@ from repository import ON, configured, git, ran
 
 from fakes.memory import Call, JsonObject, MemoryServer, text
 from patience import patience_s
-from worlds import ERAS, World, until, world
+from worlds import DEADLINE_S, ERAS, World, passing, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
 READ = "from tools import git__read\n"
+
+LONG_S = 30
+"""More seconds than a program here takes, however busy the machine is."""
+
+LATE = "It took too long"
+
+
+def bound_of(code: str) -> float:
+    """Return how long a program may compute: as good as for ever, unless it does so."""
+    return 1 if "while" in code or "compute()" in code else LONG_S
 
 
 class Slow:
@@ -23,6 +34,10 @@ class Slow:
 
     def __init__(self) -> None:
         self.entered, self.left = 0, 0
+
+    async def is_entered(self) -> None:
+        """Wait until it is called."""
+        await until(lambda: self.entered > 0)
 
     async def __call__(self, _call: Call) -> None:
         self.entered += 1
@@ -42,7 +57,7 @@ ENDS = {
     "success": ("try:\n    await both(fail())\nexcept ToolError:\n    pass\n'done'", "done"),
     "an error": ("await both(divide())", "ZeroDivisionError"),
     "a failed parallel": ("await parallel([git__read(path='a'), fail()])", "ToolError: x"),
-    "its time": ("await git__read(path='a')", "It took too long"),
+    "its time": ("await git__read(path='a')", LATE),
     "computing": ("await both(compute())", "computed for too long"),
 }
 """Ways of a program to end while a call of it is under way."""
@@ -72,9 +87,11 @@ async def test_no_call_goes_on_after_the_end(tmp_path, code, said):
         return text("now")
 
     server = git(read=slow, secret=secret)
-    async with world(tmp_path, {"git": server}, configured(timeout_s=4, compute_s=1)) as w, w.client() as client:
+    section = configured(timeout_s=DEADLINE_S if said == LATE else LONG_S, compute_s=bound_of(code))
+    async with world(tmp_path, {"git": server}, section) as w, w.client() as client:
         await client.tool_call("git__git_log", {"repo": "."})
-        assert said in await ran(client, WAYS + code)
+        async with passing(DEADLINE_S, slow.is_entered) if said == LATE else nullcontext():
+            assert said in await ran(client, WAYS + code)
         await until(lambda: ended(slow, w["git"]))
 
 
@@ -121,8 +138,8 @@ BEYOND = {
     "'x' * 300_000_000": "too much memory (programs.memory_bytes)",
     "x = []\nwhile True: x.append('x' * 100_000)": "too",
     "def f(n): return f(n + 1)\nf(0)": "RecursionError",
-    "import asyncio\nawait asyncio.sleep(100)": "It took too long",
-    "import time\ntime.sleep(100)": "It took too long",
+    "import asyncio\nawait asyncio.sleep(100)": LATE,
+    "import time\ntime.sleep(100)": LATE,
     "a = [1]\nfor n in range(30): a = [a, a]\na": "too",
     "a = []\na.append(a)\na": "ircular",
     "await git__read(path='x' * 2_000_000)": "longer than 1048576 characters",
@@ -133,9 +150,15 @@ BEYOND = {
 
 @pytest.mark.parametrize(("code", "said"), BEYOND.items(), ids=[str(number) for number in range(len(BEYOND))])
 async def test_what_goes_beyond_a_bound_ends_with_an_error_that_says_which(tmp_path, code, said):
-    section = configured(timeout_s=3, compute_s=1, calls=5, memory_bytes=64 * 1024 * 1024)
+    section = configured(
+        timeout_s=DEADLINE_S if said == LATE else LONG_S,
+        compute_s=bound_of(code),
+        calls=5,
+        memory_bytes=64 * 1024 * 1024,
+    )
     async with world(tmp_path, {"git": git()}, section) as w, w.client() as client:
-        answer = await ran(client, READ + code)
+        async with passing(DEADLINE_S) if said == LATE else nullcontext():
+            answer = await ran(client, READ + code)
         assert answer.startswith("ERROR")
         assert said in answer
         assert len(answer) < 3000
@@ -168,11 +191,15 @@ async def test_what_it_prints_is_cut_and_never_fails_it(tmp_path):
 
 
 async def test_a_caller_may_ask_for_less_time_but_not_for_more(tmp_path):
-    async with world(tmp_path, {}, configured(timeout_s=1)) as w, w.client() as client:
-        code = "import asyncio\nawait asyncio.sleep(100)"
-        for asked in (0.1, 1000):
-            with anyio.fail_after(patience_s(20)):
-                assert "took too long" in await ran(client, code, timeout_s=asked)
+    slow = Slow()
+    async with (
+        world(tmp_path, {"git": git(read=slow)}, configured(timeout_s=2 * DEADLINE_S)) as w,
+        w.client() as client,
+    ):
+        for asked, given in ((DEADLINE_S, DEADLINE_S), (1000, 2 * DEADLINE_S)):
+            async with passing(given, slow.is_entered):
+                assert LATE in await ran(client, READ + "await git__read(path='a')", timeout_s=asked)
+            slow.entered = 0
 
 
 async def test_a_result_that_is_too_large_for_a_program_is_an_error_in_it(tmp_path):
@@ -225,10 +252,11 @@ async def test_after_a_reload_there_may_be_more_workers(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 async def test_workers_start_at_the_first_program_and_stop_when_none_runs(tmp_path):
-    async with world(tmp_path, {}, configured(idle_stop_s=0.2)) as w, w.client() as client:
+    async with world(tmp_path, {}, configured(idle_stop_s=DEADLINE_S)) as w, w.client() as client:
         assert workers() == []
         await ran(client, "1")
         assert len(workers()) == 1
+        await time_passes(DEADLINE_S)
         await until(lambda: not workers())
         assert await ran(client, "2") == "2"
 

@@ -1,10 +1,9 @@
 """Tools that may change something: who is asked, and what becomes of a program that may not call them (R387)."""
 
-import anyio
 import pytest
 from repository import Person, configured, git, ran
 
-from worlds import ERAS, world
+from worlds import DEADLINE_S, ERAS, time_passes, world
 
 pytestmark = pytest.mark.anyio
 
@@ -86,10 +85,10 @@ async def test_what_the_policy_wants_confirmed_is_asked_whatever_programs_may(tm
 async def test_the_time_that_a_person_takes_does_not_count(tmp_path):
     class Slow(Person):
         async def __call__(self, context, params):
-            await anyio.sleep(0.5)
+            await time_passes(2 * DEADLINE_S)
             return await super().__call__(context, params)
 
-    async with world(tmp_path, {"git": git()}, configured(timeout_s=0.4)) as w:
+    async with world(tmp_path, {"git": git()}, configured(timeout_s=DEADLINE_S)) as w:
         async with w.client(elicitation_callback=Slow("this tool in this run")) as client:
             assert await ran(client, WRITE + "await git__write(path='a')\n'written'") == "written"
 

@@ -21,7 +21,7 @@ from toolcrib.gateway.instances import (
     keep_instance_file,
     parse_instance,
 )
-from worlds import ERAS, MemoryServer, World, until, world
+from worlds import DEADLINE_S, ERAS, MemoryServer, World, settled, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -157,9 +157,9 @@ async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(t
         async with w.client() as client:
             await client.tool_call("zoo__feed")
             await until(lambda: bool(written and written[-1].sessions and written[-1].sessions[0].calls))
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             count = len(written)
-            await anyio.wait_all_tasks_blocked()
+            await time_passes(DEADLINE_S)
             assert len(written) == count
         await until(lambda: not written[-1].sessions)
         tasks.cancel_scope.cancel()

@@ -16,7 +16,7 @@ import pytest
 from fakes.menu import FakeServer, tool
 from serve.served import served
 from toolcrib.downstream.states import State
-from worlds import MemoryServer, World, until, world
+from worlds import MemoryServer, World, settled, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -250,7 +250,7 @@ async def test_of_them_four_at_a_time_are_listed_and_nobody_waits_for_those_that
     async with world(tmp_path, servers, now=HOUR_S + 1) as w, w.client() as client:
         await until(lambda: sum(server.starts for server in servers.values()) == 10)
         assert len(await client.found("x")) == 6
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert sum(server.starts for server in servers.values()) == 10
 
 

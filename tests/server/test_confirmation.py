@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from worlds import ERAS, MODERN, Call, Client, JsonObject, MemoryServer, text, world
+from worlds import DEADLINE_S, ERAS, MODERN, Call, Client, JsonObject, MemoryServer, passing, text, time_passes, world
 
 pytestmark = pytest.mark.anyio
 
@@ -245,10 +245,10 @@ async def test_other_tools_run_unasked(tmp_path, era):
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_time_that_a_person_takes_is_not_that_of_the_call(tmp_path, era):
     async def thinking(_context: Any, _params: Any) -> types.ElicitResult:
-        await anyio.sleep(0.4)  # longer than the call may take
+        await time_passes(2 * DEADLINE_S)
         return yes("once")
 
-    config = {**FEED, "server_defaults": {"call_timeout_s": 0.2}}
+    config = {**FEED, "server_defaults": {"call_timeout_s": DEADLINE_S}}
     async with (
         world(tmp_path, {"zoo": zoo()}, config, listing="auto") as w,
         w.client(era, elicitation_callback=thinking) as client,
@@ -258,14 +258,15 @@ async def test_the_time_that_a_person_takes_is_not_that_of_the_call(tmp_path, er
 
 async def test_an_answer_that_never_comes_is_a_no(tmp_path):
     server = zoo()
-    config = {**FEED, "limits": {"answer_timeout_s": 0.1}}
+    config = {**FEED, "limits": {"answer_timeout_s": DEADLINE_S}}
 
     async def silent(_context: Any, _params: Any) -> types.ElicitResult:
         await anyio.sleep_forever()
         raise AssertionError
 
     async with world(tmp_path, {"zoo": server}, config) as w, w.client(elicitation_callback=silent) as client:
-        assert "no answer came in time" in await feed(client)
+        async with passing(DEADLINE_S):
+            assert "no answer came in time" in await feed(client)
     assert server.calls("feed") == []
 
 
@@ -467,13 +468,13 @@ async def test_a_retry_without_the_answer_is_asked_again(tmp_path):
 
 async def test_a_question_expires_and_its_answer_comes_too_late(tmp_path):
     server = zoo()
-    config = {**FEED, "limits": {"answer_timeout_s": 0.1}}
+    config = {**FEED, "limits": {"answer_timeout_s": DEADLINE_S}}
     async with (
         world(tmp_path, {"zoo": server}, config, listing="auto") as w,
         w.client(MODERN, elicitation_callback=CANNOT_BE_ASKED) as client,
     ):
         asked = await client.call("zoo__feed", {})
-        await anyio.sleep(0.15)
+        await time_passes(DEADLINE_S)
         assert "requestState" in await refused(client, "zoo__feed", arguments={}, **retry(asked, yes("once")))
     assert server.calls("feed") == []
 

@@ -5,13 +5,12 @@ import re
 import sys
 from types import FrameType
 
-import anyio
 import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from worlds import ERAS, MemoryServer, text, world
+from worlds import ERAS, MemoryServer, settled, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +179,7 @@ async def test_a_refusal_takes_the_same_steps_whatever_its_reason(tmp_path):
     async with world(tmp_path, {"db": [*TOOLS, tool("read_lines")]}, {"policy": RULES}) as w:
         async with w.client(caller=GUEST) as client:
             for name in ("db__nothing_ab", *(5 * [*names])):  # what is made once is made for the first of them
-                await anyio.wait_all_tasks_blocked()
+                await settled()
                 steps.append(0)
                 sys.setprofile(step)
                 await client.tried(name)

@@ -12,13 +12,13 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.downstream.transport import Streams
-from worlds import Client, MemoryServer, World, until, world
+from worlds import Client, MemoryServer, World, settled, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
 FILES = [tool("read_file", "Read a file.")]
 ZOO = [tool("feed", "Feed the animals of the zoo.")]
-AT_ONCE = {"limits": {"first_index_wait_s": 0.05}}
+AT_ONCE = {"limits": {"first_index_wait_s": 0}}
 FOREVER = {"limits": {"first_index_wait_s": 3600}}
 MISSING = FileNotFoundError(2, "No such file or directory", "zoo-server")
 FAILURE = "no such program or folder: 'zoo-server'. Install it, or correct command and cwd in its config entry."
@@ -79,7 +79,7 @@ async def test_the_note_says_in_numbers_what_is_listed_what_is_not_and_when_to_a
 
 @pytest.mark.usefixtures("just_started")
 async def test_servers_that_wait_for_their_turn_are_told_too_and_those_that_are_meant_first(tmp_path):
-    config = {"limits": {"first_index_wait_s": 0.05, "parallel_starts": 1}}
+    config = {"limits": {"first_index_wait_s": 0, "parallel_starts": 1}}
     servers = {f"s{number}": hanging() for number in range(12)} | {"zoo": hanging()}
     async with world(tmp_path, servers, config, wait=False) as w, w.client() as client:
         await until(lambda: len(started(w)) == 1)
@@ -105,7 +105,7 @@ async def test_when_everything_is_listed_nothing_is_said(tmp_path):
 async def test_a_server_that_the_query_seems_to_mean_is_started_before_the_others(tmp_path):
     first = HeldServer(FILES)
     config = {
-        "limits": {"first_index_wait_s": 0.05, "parallel_starts": 1},
+        "limits": {"first_index_wait_s": 0, "parallel_starts": 1},
         "servers": {"ark": {"description": "Ships"}},
     }
     servers = {"first": first, "second": FILES, "ark": FILES, "zoo": ZOO}
@@ -141,30 +141,26 @@ async def test_a_server_that_is_asked_for_and_on_its_way_says_so(tmp_path):
 ALWAYS = {**FOREVER, "tool_search": {"always_loaded_patterns": ["*read*"]}}
 
 
-async def silent_once(folder: Path, servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def silent_once(folder: Path, servers: dict[str, Any]) -> None:
     """Run a world in which ``zoo`` gives no answer, and end it long before that is an error."""
-    with monkeypatch.context() as patched:
-        patched.setattr("toolcrib.downstream.fleet._SLOT_S", 0.01)
-        patched.setattr("toolcrib.downstream.fleet._SILENT_S", 0.01)
-        async with world(folder, servers, ALWAYS, wait=False) as w:
-            await until(
-                lambda: any("it had not answered" in event["reason"] for event in w.happened("downstream_state"))
-            )
-            await is_listed(w, *(key for key in servers if key != "zoo"))
+    async with world(folder, servers, ALWAYS, wait=False) as w:
+        await is_listed(w, *(key for key in servers if key != "zoo"))
+        while not any("it had not answered" in event["reason"] for event in w.happened("downstream_state")):
+            await time_passes(1)
 
 
-async def test_one_that_hung_at_an_earlier_start_is_not_waited_for(tmp_path, monkeypatch):
+async def test_one_that_hung_at_an_earlier_start_is_not_waited_for(tmp_path):
     servers = {"zoo": hanging(), "files": FILES}
-    await silent_once(tmp_path, servers, monkeypatch)
+    await silent_once(tmp_path, servers)
     async with world(tmp_path, servers, ALWAYS, wait=False) as w, w.client() as client:
         assert await client.found("read a file", include_always_loaded=True) == ["files__read_file"]
         assert "files__read_file" in await client.names()
         assert "zoo (" in await note(client, "read a file")
 
 
-async def test_one_that_hung_at_an_earlier_start_is_started_after_all_others(tmp_path, monkeypatch):
+async def test_one_that_hung_at_an_earlier_start_is_started_after_all_others(tmp_path):
     servers: dict[str, Any] = {"zoo": hanging()}
-    await silent_once(tmp_path, servers, monkeypatch)
+    await silent_once(tmp_path, servers)
     servers |= {"ark": FILES, "files": FILES}
     async with world(tmp_path, servers, {**ALWAYS, "limits": {"parallel_starts": 1}}, wait=False) as w:
         await is_listed(w, "ark", "files")
@@ -172,9 +168,9 @@ async def test_one_that_hung_at_an_earlier_start_is_started_after_all_others(tmp
         assert started(w) == ["ark", "files", "zoo"]
 
 
-async def test_once_it_has_answered_it_is_waited_for_again(tmp_path, monkeypatch):
+async def test_once_it_has_answered_it_is_waited_for_again(tmp_path):
     zoo = hanging()
-    await silent_once(tmp_path, {"zoo": zoo}, monkeypatch)
+    await silent_once(tmp_path, {"zoo": zoo})
     zoo.hangs_at = None
     async with world(tmp_path, {"zoo": zoo}):
         pass
@@ -187,7 +183,7 @@ async def test_once_it_has_answered_it_is_waited_for_again(tmp_path, monkeypatch
 
 async def until_waiting(held: HeldServer) -> None:
     """Let a server go on once everybody waits for it."""
-    await anyio.wait_all_tasks_blocked()
+    await settled()
     held.released.set()
 
 

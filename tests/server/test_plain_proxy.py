@@ -17,7 +17,7 @@ from mcp_types import Implementation
 
 from fakes.memory import Call, MemoryServer, _Talk, pipe
 from fakes.menu import tool
-from worlds import ERAS, MODERN, Client, JsonObject, _Transport, text, world
+from worlds import ERAS, MODERN, Client, JsonObject, _Transport, text, time_passes, world
 
 pytestmark = pytest.mark.anyio
 
@@ -176,7 +176,7 @@ async def test_progress_is_the_servers_own(tmp_path, mode):
     async def report(call: Call) -> JsonObject:
         for step in (0, 0.5, 1):
             await call.report(step, 1, f"step {step}")
-            await anyio.sleep(0.06)  # a slow client is told the latest only
+            await time_passes(1)  # a slow client is told the latest only
         return text("done")
 
     def told(client: Client) -> list[JsonObject]:

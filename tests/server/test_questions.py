@@ -13,7 +13,7 @@ from downstream.scripted_http import Answer, Request, healthy, scripted
 from downstream.scripted_http import result as reply
 from fakes.menu import tool
 from toolcrib.downstream.transport import open_streams
-from worlds import ERAS, Call, Client, JsonObject, MemoryServer, text, until, world
+from worlds import DEADLINE_S, ERAS, Call, Client, JsonObject, MemoryServer, passing, text, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -440,16 +440,13 @@ async def test_a_retry_that_is_not_that_of_a_parked_call_of_its_caller_is_refuse
 
 async def test_a_parked_call_expires_and_is_cancelled_at_the_server(tmp_path):
     server = two_questions()
-    limits = {"limits": {"answer_timeout_s": 0.2}}
+    limits = {"limits": {"answer_timeout_s": DEADLINE_S}}
     async with world(tmp_path, {"zoo": server}, limits, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
-        await until(lambda: "notifications/cancelled" in server.methods())
-        # Its place has as much time as its question, from a moment later: what comes in between is told of the call.
-        try:
-            told = answered(await client.call("zoo__feed", {}, **accepted(first, "one")))
-        except MCPError as error:
-            told = error.message
-        assert "it has expired" in told or "given up" in told
+        await time_passes(DEADLINE_S)
+        assert "notifications/cancelled" in server.methods()
+        with pytest.raises(MCPError, match="it has expired"):
+            await client.call("zoo__feed", {}, **accepted(first, "one"))
         assert len(server.calls()) == 1
 
 
@@ -520,10 +517,10 @@ async def test_a_parked_call_of_a_server_that_is_changed_in_the_config_goes_on(t
 
 async def test_a_server_with_a_parked_call_is_not_idle(tmp_path):
     server = two_questions()
-    section = {"servers": {"zoo": {"idle_stop_s": 0.05}}}
+    section = {"servers": {"zoo": {"idle_stop_s": DEADLINE_S}}}
     async with world(tmp_path, {"zoo": server}, section, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
-        await anyio.sleep(0.3)
+        await time_passes(2 * DEADLINE_S)
         second = await client.call("zoo__feed", {}, **accepted(first, "one"))
         assert message(second) == "Second?"
 
@@ -537,20 +534,22 @@ async def test_a_caller_that_gives_up_a_retry_gives_up_the_call(tmp_path):
     server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
     async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
-        with anyio.move_on_after(0.2):
-            await client.call("zoo__feed", {}, **accepted(first, "one"))
+        with anyio.move_on_after(DEADLINE_S):
+            async with passing(DEADLINE_S):
+                await client.call("zoo__feed", {}, **accepted(first, "one"))
         await until(lambda: "notifications/cancelled" in server.methods())
 
 
 async def test_a_question_that_the_server_takes_back_is_not_waited_for(tmp_path):
     async def feed(call: Call) -> JsonObject:
-        with anyio.move_on_after(0.1):
+        with anyio.move_on_after(DEADLINE_S):
             await call.ask("elicitation/create", FORM)
         return text("went on without")
 
     server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
     async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
+        await time_passes(DEADLINE_S)
         result = await client.call("zoo__feed", {}, **accepted(first, "one"))
         assert answered(result) == "went on without"
 
@@ -561,10 +560,10 @@ async def test_a_question_that_the_server_takes_back_is_not_waited_for(tmp_path)
 @pytest.mark.parametrize("of_server", ERAS)
 async def test_the_deadline_of_a_call_does_not_run_while_its_caller_is_asked(tmp_path, of_server):
     async def slowly(_context: Any, _params: Any) -> types.ElicitResult:
-        await anyio.sleep(0.6)
+        await time_passes(2 * DEADLINE_S)
         return types.ElicitResult(action="accept", content={"which": "red"})
 
-    section = {"servers": {"zoo": {"call_timeout_s": 0.3}}}
+    section = {"servers": {"zoo": {"call_timeout_s": DEADLINE_S}}}
     async with (
         world(tmp_path, {"zoo": zoo(of_server)}, section) as w,
         w.client("legacy", elicitation_callback=slowly) as client,
@@ -581,13 +580,14 @@ async def test_a_person_who_takes_too_long_is_not_waited_for(tmp_path):
         raise AssertionError
 
     async with (
-        world(tmp_path, {"zoo": zoo("legacy")}, {"limits": {"answer_timeout_s": 0.2}}) as w,
+        world(tmp_path, {"zoo": zoo("legacy")}, {"limits": {"answer_timeout_s": DEADLINE_S}}) as w,
         w.client("legacy", elicitation_callback=never) as client,
     ):
-        result = await client.tried("zoo__feed")
+        async with passing(DEADLINE_S):
+            result = await client.tried("zoo__feed")
         assert asked.is_set()
         assert isinstance(result, MCPError)
-        assert "Nobody answered within 0.2 s" in result.message
+        assert "Nobody answered within 6 s" in result.message
         assert "notifications/cancelled" in [frame.get("method") for frame in client.frames]
 
 

@@ -2,14 +2,13 @@
 
 from contextlib import AsyncExitStack
 
-import anyio
 import pytest
 from mcp import MCPError
 
 from fakes.memory import MODERN, MemoryServer
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from worlds import ERAS, until, world
+from worlds import DEADLINE_S, ERAS, passing, settled, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -75,10 +74,10 @@ async def test_a_session_that_ends_lets_go_of_its_subscriptions(tmp_path, down):
 @DOWN
 async def test_a_server_with_a_subscription_is_not_idle_and_is_started_again_when_it_ends(tmp_path, down):
     docs = server(eras=(down,))
-    config = {"server_defaults": {"idle_stop_s": 0.05}, "limits": {"backoff_max_s": 0.001}}
+    config = {"server_defaults": {"idle_stop_s": DEADLINE_S}, "limits": {"backoff_max_s": 0.001}}
     async with world(tmp_path, {"docs": docs}, config, listing="auto") as w, w.client() as client:
         await client.ask("resources/subscribe", {"uri": A})
-        await anyio.sleep(0.2)
+        await time_passes(2 * DEADLINE_S)
         assert docs.starts == 2
         docs.subscribed.clear()
         await docs.hang_up()
@@ -86,7 +85,8 @@ async def test_a_server_with_a_subscription_is_not_idle_and_is_started_again_whe
         assert docs.starts == 3
         await until(lambda: updates(client) == [A])  # what happened meanwhile is not known
         await client.ask("resources/unsubscribe", {"uri": A})
-        await until(lambda: w.happened("downstream_state")[-1]["state"] == "sleeping")
+        await time_passes(2 * DEADLINE_S)
+        assert w.happened("downstream_state")[-1]["state"] == "sleeping"
 
 
 @BOTH
@@ -126,12 +126,12 @@ async def test_what_a_session_may_not_read_it_may_not_subscribe_to(tmp_path):
 async def test_a_refusal_of_the_server_is_passed_on_and_nothing_is_held(tmp_path):
     docs = server(eras=("legacy",))
     docs.hangs_at = "resources/subscribe"
-    config = {"server_defaults": {"call_timeout_s": 0.2}}
+    config = {"server_defaults": {"call_timeout_s": DEADLINE_S}}
     async with world(tmp_path, {"docs": docs}, config, listing="auto") as w:
-        async with w.client() as client:
+        async with w.client() as client, passing(DEADLINE_S):
             with pytest.raises(MCPError, match="did not answer 'resources/subscribe'"):
                 await client.ask("resources/subscribe", {"uri": A})
-        async with w.client(MODERN) as client, client.listen(resource_subscriptions=[A]) as held:
+        async with w.client(MODERN) as client, passing(DEADLINE_S), client.listen(resource_subscriptions=[A]) as held:
             assert held.honored.resource_subscriptions is None
 
 
@@ -161,7 +161,7 @@ async def test_with_a_process_for_each_principal_an_update_reaches_only_the_one_
         assert len(talks) == 2
         await talks[0].update("docs://a")
         await until(lambda: len(updates(anna)) + len(updates(bob)) > 0)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert sorted([len(updates(anna)), len(updates(bob))]) == [0, 1]
 
 

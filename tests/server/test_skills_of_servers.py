@@ -20,7 +20,7 @@ from toolcrib.gateway.runtime import Runtime
 from toolcrib.policy.sessions import RunActivations, Session
 from toolcrib.skills.answers import GetRequest, ListRequest
 from toolcrib.skills.sources.servers import copy
-from worlds import JsonObject, MemoryServer, until, world
+from worlds import DEADLINE_S, JsonObject, MemoryServer, passing, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -306,15 +306,19 @@ async def test_too_many_or_too_large_skills_cost_only_their_server(tmp_path: Pat
 
 
 async def test_a_server_that_never_gives_a_file_costs_only_that_skill(tmp_path: Path):
+    asked = anyio.Event()
+
     async def never(_call: Any) -> JsonObject:
+        asked.set()
         await anyio.sleep_forever()
         return {}
 
     cafe = server({"skill://tea/SKILL.md": markdown("tea", "Steeps tea."), "skill://brewing/SKILL.md": BREWING})
     cafe.given["skill://brewing/SKILL.md"] = never
-    section = {**SECTION, "servers": {"cafe": {"connect_timeout_s": 0.5}}}
-    async with world(tmp_path, {"cafe": cafe}, section) as w, w.client() as client:
-        assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["tea"]
+    section = {**SECTION, "servers": {"cafe": {"connect_timeout_s": DEADLINE_S}}}
+    async with passing(DEADLINE_S, asked.wait), world(tmp_path, {"cafe": cafe}, section) as w:
+        async with w.client() as client:
+            assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["tea"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fakes.memory import MODERN
 from fakes.menu import tool
 from fakes.tasks import ENDED, EXTENSION, RELATED, FakeTask, TaskServer
 from toolcrib.base.model import Caller
-from worlds import ERAS, Client, World, text, until, world
+from worlds import DEADLINE_S, ERAS, Client, World, passing, text, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -511,13 +511,14 @@ async def test_a_task_may_have_ended_when_it_is_made(tmp_path: Path, form: str, 
 async def test_a_task_that_takes_longer_than_a_call_may_is_cancelled_for_a_client_that_waits(tmp_path: Path):
     lab = TaskServer(eras=("legacy",))
 
-    async with world(tmp_path, {"lab": lab}, {"limits": {"call_max_s": 0.2}}) as w, w.client("legacy") as client:
-        result = await client.call("lab__research", {})
+    async with world(tmp_path, {"lab": lab}, {"limits": {"call_max_s": DEADLINE_S}}) as w, w.client("legacy") as client:
+        async with passing(DEADLINE_S):
+            result = await client.call("lab__research", {})
         await until(lambda: bool(lab.cancelled))
 
     assert result["isError"] is True
     assert "limits.call_max_s" in result["content"][0]["text"]
-    assert lab.calls()[0]["task"] == {"ttl": 200}
+    assert lab.calls()[0]["task"] == {"ttl": 6000}
 
 
 async def test_only_calls_of_tools_are_sent_as_tasks(tmp_path: Path):
@@ -548,26 +549,36 @@ async def test_no_secret_of_a_server_is_in_the_error_of_its_task(tmp_path: Path,
 
 
 async def test_a_server_does_not_go_to_sleep_between_two_looks_at_a_task(tmp_path: Path):
-    lab = server("legacy", poll_ms=300)
+    async def ended_when_looked_at_again(task: FakeTask) -> JsonObject:
+        await task.looked_at()
+        return text("found")
 
-    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"idle_stop_s": 0.05}}}) as w:
+    lab = server("legacy", ended_when_looked_at_again, poll_ms=2000 * DEADLINE_S)
+
+    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"idle_stop_s": DEADLINE_S}}}) as w:
         starts = lab.starts
         async with connected(w, "legacy") as tasks:
-            result = await tasks.result(await tasks.start("lab__research", {"topic": "owls"}))
+            task = await tasks.start("lab__research", {})
+            for _ in range(2):
+                await time_passes(2 * DEADLINE_S)
+            result = await tasks.result(task)
 
-    assert result["content"] == text("report on owls")["content"]
+    assert result["content"] == text("found")["content"]
     assert lab.starts == starts + 1
 
 
 async def test_a_server_that_says_nothing_of_its_task_is_not_waited_for(tmp_path: Path):
     lab = TaskServer(eras=("legacy",), hangs_at="tasks/get")
 
-    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"call_timeout_s": 0.1}}}) as w:
-        async with w.client("legacy") as client:
+    async def looked() -> None:
+        await until(lambda: "tasks/get" in lab.methods())
+
+    async with world(tmp_path, {"lab": lab}, {"servers": {"lab": {"call_timeout_s": DEADLINE_S}}}) as w:
+        async with w.client("legacy") as client, passing(DEADLINE_S, looked):
             result = await client.call("lab__research", {})
 
     assert result["isError"] is True
-    assert "did not say within 0.1 s" in result["content"][0]["text"]
+    assert "did not say within 6 s" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("form", FORMS)

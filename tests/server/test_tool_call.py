@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from worlds import BUILTINS, ERAS, MemoryServer, text, world
+from worlds import BUILTINS, DEADLINE_S, ERAS, MemoryServer, passing, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -274,12 +274,14 @@ async def test_tool_call_read_does_not_run_what_has_just_been_declared_otherwise
 
 
 async def test_what_is_announced_and_cannot_be_read_is_not_called_by_any_door(tmp_path):
-    config = {"servers": {"db": {"connect_timeout_s": 0.5}}}
+    config = {"servers": {"db": {"connect_timeout_s": DEADLINE_S}}}
     async with world(tmp_path, {"db": [tool("get")]}, config) as w, w.client() as client:
         await client.tool_call("db__get")
         w["db"].hangs_at = "tools/list"
         await w["db"].change(tool("get", "Get more."))
-        for answer in (await client.tool_call("db__get"), await client.call("db__get")):
+        for call in (client.tool_call, client.call):
+            async with passing(DEADLINE_S):
+                answer = await call("db__get")
             assert answer["isError"]
             assert "nothing ran" in answer["content"][0]["text"]
         assert len(w["db"].calls()) == 1

@@ -13,7 +13,7 @@ from fakes.generated import tools as generated
 from fakes.menu import tool
 from toolcrib.base.model import JsonObject
 from toolcrib.search.confidence import explained
-from worlds import BUILTINS, ERAS, PATIENCE_S, SCHEMAS, MemoryServer, until, world
+from worlds import BUILTINS, DEADLINE_S, ERAS, PATIENCE_S, SCHEMAS, MemoryServer, passing, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -681,16 +681,16 @@ async def test_a_search_waits_for_servers_that_were_never_listed(tmp_path):
 
 async def test_a_search_does_not_wait_longer_than_configured_nor_for_failed_servers(tmp_path):
     hanging, failing = MemoryServer(GITHUB, hangs_at="tools/list"), MemoryServer([], start_error=OSError("no"))
-    config = {"limits": {"first_index_wait_s": 1}}
+    config = {"limits": {"first_index_wait_s": DEADLINE_S}}
     servers = {"github": hanging, "broken": failing, "files": FILES}
-    async with world(tmp_path, servers, config, wait=False) as w, w.client() as client:
+    async with world(tmp_path, servers, config, wait=False) as w, w.client() as client, passing(DEADLINE_S):
         assert (await client.search("list"))["total_deferred"] == 2
 
 
 @pytest.mark.usefixtures("just_started")
 async def test_where_nothing_is_indexed_in_time_the_answer_is_empty_and_says_so(tmp_path):
     hanging = MemoryServer(GITHUB, hangs_at="tools/list")
-    config = {"limits": {"first_index_wait_s": 0.05}}
+    config = {"limits": {"first_index_wait_s": 0}}
     async with world(tmp_path, {"github": hanging}, config, wait=False) as w, w.client() as client:
         answer = await client.search("create issue")
         assert answer["tools"] == []
