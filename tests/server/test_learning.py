@@ -1,6 +1,8 @@
 """Learning from use, as a client sees it: what a call after a search changes, for whom, and what never changes."""
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.policy.state import LessonFilter
+from toolcrib.policy.state import LessonFilter, StoredVocabularies
 from toolcrib.search import learned_words
+from toolcrib.search.learned_words import Lesson
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 
 pytestmark = pytest.mark.anyio
@@ -262,6 +265,24 @@ async def test_what_was_taught_just_before_another_config_is_found_under_it(tmp_
         await teach(client)
         assert not (await w.reload({**LEARN, "limits": {"ranked_in_memory": 19_999}})).failure
         await comes(client, "standup", [EVENT])
+
+
+async def test_a_lesson_that_is_being_written_as_the_process_ends_is_written_once(tmp_path, monkeypatch):
+    written: list[int] = []
+    is_written, teach = threading.Event(), StoredVocabularies.teach
+
+    def teach_and_return_late(kept: StoredVocabularies, lessons: list[tuple[str, Lesson]]) -> None:
+        teach(kept, lessons)
+        written.append(len(lessons))
+        is_written.set()
+        time.sleep(0.2)  # meanwhile the process ends
+
+    monkeypatch.setattr(StoredVocabularies, "teach", teach_and_return_late)
+    async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
+        await client.search("standup")
+        await client.call(EVENT)
+        await until(is_written.is_set)
+    assert written == [1]
 
 
 async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path: Path):

@@ -585,20 +585,20 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
     indexer.prepare_by(offline.finder.prepare)
     if offline.settings.toolcrib.gate.pass_through_tokens:
         indexer.prepare_by(offline.prices.prepare)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(indexer.follow, fleet.list_again)
-        tasks.start_soon(offers.follow)
-        tasks.start_soon(offline.failures.keep)
-        tasks.start_soon(offline.learning.keep)
-        tasks.start_soon(offline.own_words.keep)
-        try:
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(indexer.follow, fleet.list_again)
+            tasks.start_soon(offers.follow)
+            tasks.start_soon(offline.failures.keep)
+            tasks.start_soon(offline.learning.keep)
+            tasks.start_soon(offline.own_words.keep)
             yield
-        finally:
             tasks.cancel_scope.cancel()
-            # What came in since the last write would be lost.
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(offline.failures.flush)
-                await anyio.to_thread.run_sync(offline.learning.flush)
+    finally:
+        # What came in since the last write would be lost. What is being written as the tasks end is not written again.
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(offline.failures.flush)
+            await anyio.to_thread.run_sync(offline.learning.flush)
 
 
 def _load_caller_tasks() -> "type[CallerTasks]":
