@@ -13,7 +13,7 @@ from mcp.client.subscriptions import Subscription
 from fakes.memory import MODERN, MemoryServer
 from fakes.menu import tool
 from online import online
-from worlds import BUILTINS, Client, World, until, world
+from worlds import BUILTINS, DEADLINE_S, Client, World, time_passes, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -75,17 +75,19 @@ async def test_what_is_announced_is_heard_whatever_differs(tmp_path):
         await until(lambda: heard["ResourcesListChanged"] == 1)
 
 
-async def test_a_change_of_a_listed_tool_is_heard_once(tmp_path):
+@pytest.mark.parametrize("first", ["nobody", "a call"])
+async def test_a_change_of_a_listed_tool_is_heard_once_whoever_has_the_list_read_first(tmp_path, first):
     config = {"tool_search": {"default_loading_mode": "always"}}
     async with world(tmp_path, {"shop": shop()}, config) as w, w.client(MODERN) as client, heard_by(client) as heard:
         await started(w, client, heard)
         for count in (1, 2):
             await w["shop"].change(tool("sell"), tool(f"wrap-{count}"))
+            if first == "a call":
+                await client.tool_call("shop__sell")
             await until(lambda count=count: heard["ToolsListChanged"] >= count)
             assert f"shop__wrap-{count}" in await client.names()
-        await w["shop"].change_offers("resources")
-        await until(lambda: heard["ResourcesListChanged"] == 1)
-        assert heard["ToolsListChanged"] == 2
+            await time_passes(DEADLINE_S)
+            assert heard == {"ToolsListChanged": count}
 
 
 @pytest.mark.parametrize(

@@ -311,9 +311,10 @@ class Connection:
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
     ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
-    knows of that was last taken in. ``declared`` are the client capabilities declared to a server of the handshake era;
-    ``relays`` gets its requests and notifications. ``makes_tasks``: a call of some tool may become a task;
-    ``task_tools`` has those that say so, each with its ``taskSupport`` (2025-11-25).
+    knows of that was last taken in, and ``changes_told`` how many of them clients were told of. ``declared`` are the
+    client capabilities declared to a server of the handshake era; ``relays`` gets its requests and notifications.
+    ``makes_tasks``: a call of some tool may become a task; ``task_tools`` has those that say so, each with its
+    ``taskSupport`` (2025-11-25).
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
@@ -334,6 +335,7 @@ class Connection:
         self.makes_tasks = False
         self.closed, self.retired = self._channel.ended, anyio.Event()
         self.changes_listed = -1  # no list has been taken in yet
+        self.changes_told = 0
 
     @property
     def is_over(self) -> bool:
@@ -664,12 +666,15 @@ class LiveList:
     """What a server offers, by its own last list. ``pages`` bounds a list.
 
     ``tools`` are those of the last list, empty before there was one. ``era`` is what the server spoke then.
+    ``announced`` is called once a list was read that the server had announced, whoever wanted it read.
     """
 
-    def __init__(self, settings: ServerSettings, ingest: IngestList, pages: int, era: Era | None) -> None:
+    def __init__(
+        self, settings: ServerSettings, ingest: IngestList, pages: int, era: Era | None, announced: Callable[[], None]
+    ) -> None:
         self.tools: LiveTools = {}
         self.era: Era | None = era
-        self._settings, self._ingest, self._pages = settings, ingest, pages
+        self._settings, self._ingest, self._pages, self._announced = settings, ingest, pages, announced
         self._clean = settings.redactor.clean
         self._reading, self._catching_up = anyio.Lock(), anyio.Lock()
 
@@ -702,6 +707,27 @@ class LiveList:
         except (MCPError, StoreError, ValueError) as error:
             reason = self._clean(reason_of(error))
             raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
+        self._tell(connection)
+
+    async def refresh(self, connection: Connection) -> None:
+        """Read the list that the server has announced, unless a call has done so.
+
+        Raises:
+            StartFailed: the server went away, or its list cannot be read.
+
+        """
+        if not connection.is_listed:
+            await self.read_again(connection)
+        self._tell(connection)
+
+    def _tell(self, connection: Connection) -> None:
+        """Say of what was read that it had been announced.
+
+        As soon as it is read: clients whose own list differs by it are just being told, and hear of one change once.
+        """
+        if connection.changes_told < connection.changes_listed:
+            connection.changes_told = connection.changes_listed
+            self._announced()
 
     async def catch_up(self, connection: Connection) -> None:
         """Have ``tools`` be the list that the server last announced, so that what runs is what was listed.

@@ -6,6 +6,7 @@ One task owns a connection from its first byte to its last; all others only wait
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -136,7 +137,8 @@ class Downstream:
         self.scope = scope
         self.status = Status(State.SLEEPING, since=anyio.current_time())
         self.was_never_listed = False
-        self._list = LiveList(settings, dependencies.ingest, dependencies.limits.list_pages, era)
+        announced = partial(dependencies.announced, settings.key, self._is_used_by)
+        self._list = LiveList(settings, dependencies.ingest, dependencies.limits.list_pages, era, announced)
         self._dependencies, self._tasks = dependencies, tasks
         self._clean = settings.redactor.clean
         self._owner = anyio.Lock()
@@ -417,9 +419,7 @@ class Downstream:
             connection.announcements.list_changed = anyio.Event()
             began = anyio.current_time()
             try:
-                if not connection.is_listed:  # else a call could not wait, and had the list read
-                    await self._list.read_again(connection)
-                self._dependencies.announced(self.settings.key, self._is_used_by)
+                await self._list.refresh(connection)
                 self._set(State.READY, spoken=self.status.spoken)
             except StartFailed as error:
                 self._set(State.READY, str(error), spoken=self.status.spoken)
