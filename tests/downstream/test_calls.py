@@ -428,6 +428,14 @@ async def test_a_result_that_is_too_large_costs_the_connection_and_says_so(tmp_p
     assert len(fake.calls("big")) == 1
 
 
+async def test_a_server_that_went_away_is_up_no_longer_also_where_it_has_no_time_to_say_why(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["big"])
+    async with fleet_of(settings_of(fake), message_max_bytes=100_000, close_timeout_s=0.01) as it:
+        with pytest.raises(ConnectionLost):
+            await it.call("fake", "big", {"bytes": 200_000})
+        await it.is_in(State.SLEEPING)
+
+
 async def test_no_secret_is_told_in_an_error_of_a_server(tmp_path: Path):
     said = {
         "isError": True,

@@ -330,11 +330,12 @@ class Downstream:
                 except* Exception as failures:  # barrier: a server's task; reported with what the streams know
                     self._fail(start, failure_of(failures, self.settings, await streams.explain()))
                 finally:
-                    if bounded.cancel_called:
+                    if bounded.cancel_called and self._start is start:
                         with anyio.CancelScope(shield=True):
                             self._fail(start, silence_of(self.settings, silent, await streams.explain()))
                     elif self.status.state is State.READY:
-                        # The fleet is closed: whoever reads the events would take the server for one that is up.
+                        # The fleet is closed, or why the server went away was not known in time: whoever reads the
+                        # events would take it for one that is up.
                         self._set(State.SLEEPING)
         if bounded.cancelled_caught:
             self._fail(start, silence_of(self.settings, silent))
