@@ -63,6 +63,9 @@ AUDITED = frozenset(
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS, TESTS = f"{ROOT / 'server' / 'toolcrib'}{os.sep}", f"{ROOT / 'tests'}{os.sep}"
+SEEN_THROUGH = (__file__, f"{TESTS}delays.py")
+"""Files whose functions stand between the loop, or a thread, and whatever it calls."""
+
 _ASYNC = 0x80 | 0x200
 """Flags of the code of coroutines and asynchronous generators."""
 
@@ -118,7 +121,7 @@ def _whose(file: str) -> str:
     """Return who has written a file: ``ours``, ``a test's``, or an empty text for everybody else."""
     if file.startswith(OURS):
         return "ours"
-    return "a test's" if file.startswith(TESTS) and file != __file__ else ""
+    return "a test's" if file.startswith(TESTS) and file not in SEEN_THROUGH else ""
 
 
 # -- how calls are seen --------------------------------------------------------------------------

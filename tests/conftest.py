@@ -18,7 +18,7 @@ from patience import patience_s
 from toolcrib.downstream.states import Arriving
 from toolcrib.search import static_model
 
-pytest_plugins = ["reruns"]
+pytest_plugins = ["reruns", "delays"]
 
 blocking.install()
 
