@@ -274,6 +274,7 @@ class World:
         """
         crib = self.gateway.tools
         await crib.fleet[server].connection()
+        await time_passes(1)  # what was announced before is read after a pause, and would be taken for this change
         stored = anyio.Event()
 
         def on_change(change: CatalogChange) -> None:
