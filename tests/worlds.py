@@ -26,7 +26,6 @@ from mcp_types import Implementation
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from patience import patience_s
 from toolcrib.base.model import Caller
-from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -270,21 +269,14 @@ class World:
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told.
 
-        A client's own connection to the server announces the change too, before the shared list is stored.
+        A client's own connection to the server announces the change too, and a list may still be read that was
+        announced before.
         """
-        crib = self.gateway.tools
-        await crib.fleet[server].connection()
-        await time_passes(1)  # what was announced before is read after a pause, and would be taken for this change
-        stored = anyio.Event()
-
-        def on_change(change: CatalogChange) -> None:
-            if change.server == server and change.rows is not None:
-                stored.set()
-
-        crib.indexer.subscribe(on_change)
+        connection = await self.gateway.fleet[server].connection()
+        await settled()
+        before = connection.announcements.changes
         await self[server].change(*tools)
-        with anyio.fail_after(PATIENCE_S):
-            await stored.wait()
+        await until(lambda: connection.changes_listed > before)
         await settled()
 
     @asynccontextmanager
