@@ -11,12 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import pytest
 
 from fakes.menu import FakeServer
 from patience import patience_s
@@ -161,7 +159,7 @@ async def fleet_of(
     jitter: float = 0.0,
     **limits: Any,
 ) -> AsyncGenerator[Watched]:
-    """Run a fleet on the loop's clock. The shortest pause after a failure is a quarter of a second."""
+    """Run a fleet. The shortest pause after a failure is a quarter of a second."""
     bounds = LimitsSection.model_validate({"close_timeout_s": DEADLINE_S, **limits})
     watched = Watched(session)
     dependencies = DownstreamDependencies(
@@ -174,8 +172,7 @@ async def fleet_of(
         Isolation(),
         SuspendedCalls(bounds),
     )
-    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(TEST_S):
-        patch.setattr("toolcrib.downstream.calls.time", SimpleNamespace(monotonic=anyio.current_time))
+    with anyio.fail_after(TEST_S):
         async with open_fleet({server.key: server for server in servers}, eras or {}, dependencies) as watched.fleet:
             yield watched
 

@@ -1,7 +1,6 @@
 """Requests of callers to one server: each sent once, on a live connection, bounded in number and time."""
 
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -234,7 +233,7 @@ class Calls:
         self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
         self._suspendable = SuspendableWork(suspended_calls, tasks)
         self._send_for_task: SendForTask | None = None
-        self.circuit = Circuit(settings.key, limits, time.monotonic)
+        self.circuit = Circuit(settings.key, limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
 

@@ -311,10 +311,9 @@ class Connection:
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
     ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
-    knows of that was last taken in, and ``changes_told`` how many of them clients were told of. ``declared`` are the
-    client capabilities declared to a server of the handshake era; ``relays`` gets its requests and notifications.
-    ``makes_tasks``: a call of some tool may become a task; ``task_tools`` has those that say so, each with its
-    ``taskSupport`` (2025-11-25).
+    knows of that was last taken in. ``declared`` are the client capabilities declared to a server of the handshake era;
+    ``relays`` gets its requests and notifications. ``makes_tasks``: a call of some tool may become a task;
+    ``task_tools`` has those that say so, each with its ``taskSupport`` (2025-11-25).
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
@@ -335,7 +334,6 @@ class Connection:
         self.makes_tasks = False
         self.closed, self.retired = self._channel.ended, anyio.Event()
         self.changes_listed = -1  # no list has been taken in yet
-        self.changes_told = 0
 
     @property
     def is_over(self) -> bool:
@@ -688,8 +686,12 @@ class LiveList:
                 self.tools = await self._ingest(
                     self._settings, await connection.list_tools(pages=self._pages), connection.greeting
                 )
+            is_announced = changes > max(connection.changes_listed, 0)
             connection.changes_listed = changes
             self.era = connection.era
+        # At once: clients whose own list differs by it are just being told, and hear of one change once.
+        if is_announced:
+            self._announced()
 
     async def read_again(self, connection: Connection) -> None:
         """Read the list once more, within the time that a start may take.
@@ -707,27 +709,6 @@ class LiveList:
         except (MCPError, StoreError, ValueError) as error:
             reason = self._clean(reason_of(error))
             raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
-        self._tell(connection)
-
-    async def refresh(self, connection: Connection) -> None:
-        """Read the list that the server has announced, unless a call has done so.
-
-        Raises:
-            StartFailed: the server went away, or its list cannot be read.
-
-        """
-        if not connection.is_listed:
-            await self.read_again(connection)
-        self._tell(connection)
-
-    def _tell(self, connection: Connection) -> None:
-        """Say of what was read that it had been announced.
-
-        As soon as it is read: clients whose own list differs by it are just being told, and hear of one change once.
-        """
-        if connection.changes_told < connection.changes_listed:
-            connection.changes_told = connection.changes_listed
-            self._announced()
 
     async def catch_up(self, connection: Connection) -> None:
         """Have ``tools`` be the list that the server last announced, so that what runs is what was listed.

@@ -420,7 +420,8 @@ class Downstream:
             connection.announcements.list_changed = anyio.Event()
             began = anyio.current_time()
             try:
-                await self._list.refresh(connection)
+                if not connection.is_listed:  # else a call could not wait, and had the list read
+                    await self._list.read_again(connection)
                 self._set(State.READY, spoken=self.status.spoken)
             except StartFailed as error:
                 self._set(State.READY, str(error), spoken=self.status.spoken)
