@@ -44,7 +44,6 @@ class Delays:
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
-        self._drawing = threading.Lock()
         self._random = random.Random(seed)
         self._next_stall = 0.0
 
@@ -60,9 +59,8 @@ class Delays:
             return (yield)
 
     def _drawn(self, most: float) -> float:
-        with self._drawing:
-            # Mostly little: a race is between two that are nearly as quick.
-            return most * self._random.random() ** 3
+        # Mostly little: a race is between two that are nearly as quick.
+        return most * self._random.random() ** 3
 
     def _late(self, backend: type[AsyncIOBackend]) -> Any:
         run_sync = backend.run_sync_in_worker_thread

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -80,8 +81,9 @@ async def time_passes(seconds: float) -> None:
 
 
 def _set_forward(loop: Any, seconds: float) -> None:
-    before = loop.time
-    loop.time = lambda: before() + seconds
+    real_time = partial(type(loop).time, loop)
+    ahead = loop.time() - real_time() + seconds
+    loop.time = lambda: real_time() + ahead
 
 
 @asynccontextmanager

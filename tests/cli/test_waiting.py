@@ -63,7 +63,7 @@ def test_a_person_at_a_terminal_sees_which_server_is_waited_for_until_it_is_over
     *_, line = re.finditer(r"listing 1 of 1: zoo, \d+ s so far", err)
     after = err[line.end() :]
     assert after.startswith(f"\r{' ' * len(line[0])}\r"), "it is taken away before anything else is printed"
-    assert "server zoo: it " in after
+    assert "server zoo: it closed the connection; it exited with status 3" in after
 
 
 def test_elsewhere_there_is_a_line_now_and_then_and_for_a_program_none(

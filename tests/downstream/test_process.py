@@ -52,7 +52,7 @@ def folder_of(child: Child) -> Path:
 
 
 async def gone(fake: FakeServer) -> None:
-    """Wait until the kernel has ended all that was killed."""
+    """Wait until the kernel has ended what it has started and was killed with it."""
     await until(lambda: not fake.survivors())
 
 
@@ -196,7 +196,7 @@ async def test_a_stopped_process_is_killed_in_time(tmp_path: Path):
     async with started(fake_target(fake)) as child:
         await until(lambda: bool(fake.starts()))
         os.kill(child.process.pid, signal.SIGSTOP)
-    await gone(fake)
+    assert fake.survivors() == []
 
 
 async def test_a_leader_that_is_gone_does_not_save_its_children(tmp_path: Path):
@@ -256,7 +256,7 @@ async def test_nothing_is_left_of_a_start_that_is_cancelled_at_once(tmp_path: Pa
         scope.cancel()
         async with started(fake_target(fake)):
             await anyio.sleep_forever()
-    await gone(fake)
+    assert fake.survivors() == []
     assert open_descriptors() == before
 
 
@@ -266,7 +266,7 @@ async def test_an_error_in_between_ends_it_and_is_passed_on(tmp_path: Path):
         async with started(fake_target(fake)):
             await until(lambda: bool(fake.starts()))
             raise ZeroDivisionError
-    await gone(fake)
+    assert fake.survivors() == []
 
 
 # -- exit status and stderr ----------------------------------------------------------------------

@@ -396,8 +396,9 @@ async def test_a_pause_is_told_in_seconds_and_bounded(tmp_path: Path):
     async with fleet_of(settings_of(fake, protocol="legacy"), jitter=0.999, backoff_max_s=30) as it:
         downstream = it.fleet["fake"]
         downstream._backoff._failures = 20
+        downstream._backoff._now = lambda: 0.0
         await refusal(it)
-        assert re.search(r"A call in (30|2\d) s tries again", await refusal(it))
+        assert "A call in 30 s tries again" in await refusal(it)
         assert len(fake.starts()) == 1
 
 
