@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import QUERY_MAX, words
-from toolcrib.search.english import stem
-from toolcrib.search.query import Knows, may_be_foreign
+from toolcrib.search.english import read_synonyms, stem
+from toolcrib.search.query import Knows, may_be_foreign, read_verbs
 from toolcrib.search.translation import Dictionary, Translations, dictionary, read_dictionary
 
 CATALOG = (
@@ -17,6 +17,12 @@ CATALOG = (
     "message channel event calendar image page form fill die agenda server red network note tag commit history"
 )
 DICTIONARY = read_dictionary()
+
+
+def test_what_ships_with_the_package_is_read_once_in_a_process():
+    assert read_dictionary() is DICTIONARY
+    assert read_verbs(stem) is read_verbs(stem)
+    assert read_synonyms(stem) is read_synonyms(stem)
 
 
 def known(catalog: str = CATALOG) -> Knows:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -57,8 +57,9 @@ Synonyms = Mapping[str, Sequence[str]]
 """The stems of synonyms, by stem."""
 
 
+@cache
 def read_synonyms(stem: Callable[[str], str]) -> Synonyms:
-    """Return the synonym table shipped with the package, as stems. Reads a file."""
+    """Return the synonym table shipped with the package, as stems. Reads a file, the first time in a process."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return synonyms((line for line in text.splitlines() if not line.startswith(_NO_GROUP)), stem)
 

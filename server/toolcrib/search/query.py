@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain, islice, pairwise, takewhile
 from typing import Protocol
@@ -736,8 +736,9 @@ class Verbs:
         return actions | self._listing if any(map(is_plural, about)) else actions
 
 
+@cache
 def read_verbs(stem: Callable[[str], str]) -> Verbs:
-    """Return the table that ships with the package. Reads a file."""
+    """Return the table that ships with the package. Reads a file, the first time that a process asks for it."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return verbs((line for line in text.splitlines() if line and not line.startswith(_COMMENT)), stem)
 

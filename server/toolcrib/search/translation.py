@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import chain
 
@@ -158,8 +159,9 @@ class Dictionary:
     english: frozenset[str]
 
 
+@cache
 def read_dictionary() -> Dictionary:
-    """Return the dictionary shipped with the package. Reads a file, which takes a few milliseconds."""
+    """Return the dictionary shipped with the package. Reads a file the first time: a few milliseconds."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return dictionary(line for line in text.splitlines() if line and not line.startswith(_NO_ENTRY))
 
