@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -265,12 +266,22 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, leads: str):
         read_any(path)
 
 
-def test_a_pipe_that_the_shell_makes_is_read(tmp_path: Path):
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="this machine has no folder of files below /dev")
+def test_a_pipe_in_a_folder_of_files_below_dev_is_refused_too():
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        os.mkfifo(Path(folder, "mcp.json"))
+        for path in (f"{folder}/mcp.json", f"/dev/fd/../../..{folder}/mcp.json"):
+            with pytest.raises(OSError, match="a pipe or a device"):
+                text_of(Path(path))
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_a_pipe_that_the_shell_makes_is_read(folder: str):
     reading, writing = os.pipe()
     os.write(writing, b"{}")
     os.close(writing)
     try:
-        assert text_of(Path(f"/dev/fd/{reading}")) == "{}"
+        assert text_of(Path(f"{folder}/{reading}")) == "{}"
     finally:
         os.close(reading)
 

@@ -134,16 +134,20 @@ def text_of(path: Path, most: int = FILE_MAX_BYTES) -> str:
         raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
 
 
+_DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
+"""Folders of what whoever starts us has opened. Other folders of ``/dev`` hold files, as ``/dev/shm`` does."""
+
+
 def open_file(path: Path) -> BinaryIO:
     """Open a file for reading. What is not one is refused: a pipe in its place would be waited for without end.
 
-    A pipe that the shell makes (``/dev/fd/63``) is read, since whoever names it has a writer for it.
+    A pipe that the shell makes (``/dev/fd/63``, ``/proc/self/fd/11``) is read: whoever names it has a writer for it.
 
     Raises:
         OSError: it cannot be opened.
 
     """
-    if path.is_relative_to("/dev"):
+    if str(path.parent) in _DESCRIPTORS or str(path) in ("/dev/stdin", "/dev/null"):
         return path.open("rb")
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(descriptor).st_mode
