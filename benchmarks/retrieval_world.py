@@ -209,7 +209,7 @@ def configured(folder: Path, servers: Sequence[str], section: Mapping[str, Any])
     file = folder / "mcp.json"
     document = {
         "mcpServers": {key: {"command": "in-memory"} for key in servers},
-        "toolcrib": {"cache_dir": str(folder / "cache"), **section},
+        "toolcrib": {"cache_dir": str(folder / "cache"), "state_dir": str(folder / "state"), **section},
     }
     file.write_text(json.dumps(document), encoding="utf-8")
     return load(file, {"HOME": str(folder / "home")}, folder)

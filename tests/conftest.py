@@ -50,13 +50,14 @@ def _nothing_blocks_the_loop() -> Generator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_options_of_this_run() -> Generator[None]:
-    """Let a test that runs pytest on something else run it without the options that are for this run.
+def _nothing_of_whoever_runs_it(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Keep the options of this run from tests that run pytest on something else, and decisions out of the home.
 
-    The process that starts the workers keeps them: each worker reads them anew.
+    The process that starts the workers keeps the options: each worker reads them anew.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTEST_ADDOPTS", raising=False)
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data" / "shared"))
         yield
 
 

@@ -31,7 +31,13 @@ ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 def write_config(folder: Path, servers: JsonObject, /, **toolcrib: Any) -> Path:
     """Write a config with a cache of its own beside it."""
     file = folder / "toolcrib.json"
-    section = {"cache_dir": "cache", "http": {"port": 0}, "programs": {"enabled": "off"}, **toolcrib}
+    section = {
+        "cache_dir": "cache",
+        "state_dir": "state",
+        "http": {"port": 0},
+        "programs": {"enabled": "off"},
+        **toolcrib,
+    }
     file.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}))
     return file
 

@@ -25,7 +25,7 @@ def test_no_tool_of_a_real_server_is_lost_silently(
 ):
     servers = {name: FakeServer(tmp_path, name, tools=str(file)).entry() for name, file in lists.items()}
     config = tmp_path / "toolcrib.json"
-    config.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"cache_dir": "cache"}}))
+    config.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"cache_dir": "cache", "state_dir": "state"}}))
     assert main(["index", "refresh", "--json", "--config", str(config)]) == 0
     listed = {server["server"]: server for server in json.loads(capsys.readouterr().out)}
     for name, file in lists.items():

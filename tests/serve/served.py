@@ -38,7 +38,13 @@ def write_config(folder: Path, *fakes: FakeServer, limits: JsonObject | None = N
     """Write a config with a cache of its own; ``toolcrib`` is its key of that name. Servers get a moment to stop."""
     bounds = {"close_timeout_s": 0.6, **(limits or {})}
     # The list of an installation without the extra, as in memory.
-    section = {"cache_dir": str(folder / "cache"), "limits": bounds, "programs": {"enabled": "off"}, **toolcrib}
+    section = {
+        "cache_dir": str(folder / "cache"),
+        "state_dir": str(folder / "state"),
+        "limits": bounds,
+        "programs": {"enabled": "off"},
+        **toolcrib,
+    }
     file = folder / "toolcrib.json"
     file.write_text(json.dumps({"mcpServers": {fake.name: fake.entry() for fake in fakes}, "toolcrib": section}))
     return file
