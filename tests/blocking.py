@@ -178,10 +178,11 @@ def _importing(imported: Callable[..., ModuleType]) -> Callable[..., ModuleType]
 
     @functools.wraps(imported)
     def noticed(name: str, *given: Any, **options: Any) -> ModuleType:
-        code = sys._getframe(1).f_code
-        is_ours = code.co_flags & inspect.CO_OPTIMIZED and _whose(code.co_filename) == "ours"
-        if is_ours and name.partition(".")[0] not in LOADED:
-            notice(f"import of {name}")
+        # What rules out most imports comes first: there are a hundred a test.
+        if _watching and asyncio._get_running_loop() is not None and name.partition(".")[0] not in LOADED:
+            code = sys._getframe(1).f_code
+            if code.co_flags & inspect.CO_OPTIMIZED and _whose(code.co_filename) == "ours":
+                notice(f"import of {name}")
         return imported(name, *given, **options)
 
     return noticed

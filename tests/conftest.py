@@ -6,9 +6,11 @@ import os
 import secrets
 import signal
 from collections.abc import Generator, Sequence
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+import httpcore2
 import pytest
 from hypothesis import Phase, settings
 
@@ -27,7 +29,7 @@ MODEL_PACKAGE = static_model.PACKAGE
 SLOW_S = patience_s(600)
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
 # Shrinking has no clock and may take longer than a test may: what was found is shrunk by whoever mends it.
 _UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 # The same inputs each time, so that what CI refuses is about the change.
@@ -64,7 +66,15 @@ def _nothing_of_whoever_runs_it(tmp_path_factory: pytest.TempPathFactory) -> Gen
 @pytest.fixture(autouse=True)
 def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what a test decides out of the data directory of whoever runs it."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data" / uuid4().hex))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_are_read_once() -> Generator[None]:
+    """Share the system's certificates, which no test is about: to read them takes longer than a connection."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
+        yield
 
 
 @pytest.fixture
@@ -147,15 +157,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from walking, again and again, through what lives as long as the process."""
+    """Keep the garbage collector from walking, again and again, through what lives as long as the process.
+
+    What a test leaves is little: to look for garbage in it at the default threshold takes a thirtieth of all CPU.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers ``-n auto`` means: more than cores, because many tests wait for a deadline to pass."""
-    return (os.cpu_count() or 1) + 2
+    return (os.cpu_count() or 1) + 3
 
 
 @pytest.hookimpl(tryfirst=True)

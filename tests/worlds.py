@@ -10,8 +10,9 @@ import json
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import anyio
@@ -33,6 +34,7 @@ from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
 from toolcrib.gateway.composition import Gateway
+from toolcrib.gateway.offline import open_offline
 from toolcrib.gateway.runtime import Runtime
 from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
@@ -41,6 +43,7 @@ from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.server.protocol import RequestHandler
 from toolcrib.server.serving import Serving, open_server
+from toolcrib.storage.files import private_directory
 from waiting import DEADLINE_S, PATIENCE_S, passing, settled, time_passes, until
 
 __all__ = [
@@ -341,11 +344,13 @@ async def world(
 
     A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills and
     without programs where it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned.
-    ``now`` is how many seconds later than usual it is. ``runtime`` takes the place of parts of ``Runtime``.
+    ``now`` is how many seconds later than usual it is. A first world finds empty databases. ``runtime`` takes the place
+    of parts of ``Runtime``.
     """
     known = _servers(servers or {})
     clock, events = Clock(now), []
     settings = configured(folder, known, toolcrib or {}, listing, environ)
+    _give_databases(settings)
     around = {
         "connector": connector(known),
         "wall_clock": clock,
@@ -361,6 +366,23 @@ async def world(
                 await running.listed()
                 await running.scanned()
             yield running
+
+
+def _give_databases(settings: Settings) -> None:
+    """Give a world that has none the databases of one without servers: to make them takes as long as a short test."""
+    for path, content in zip((settings.tool_cache, settings.state_file), _empty_databases(), strict=True):
+        if not path.parent.exists():
+            private_directory(path.parent)
+            path.write_bytes(content)
+
+
+@cache
+def _empty_databases() -> Sequence[bytes]:
+    with TemporaryDirectory() as folder:
+        settings = configured(Path(folder), {}, {}, environ={"XDG_DATA_HOME": folder})
+        with open_offline(settings, Runtime()):
+            pass
+        return settings.tool_cache.read_bytes(), settings.state_file.read_bytes()
 
 
 def _servers(servers: "Servers") -> dict[str, MemoryServer]:

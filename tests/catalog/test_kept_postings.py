@@ -176,6 +176,7 @@ def as_if_few_empty_slots_were_many() -> Generator[None]:
 steps = st.tuples(st.sampled_from(["git", "svn", "hg", "hidden"]), st.sampled_from(["all", "guests", ""]))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),

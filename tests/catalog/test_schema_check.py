@@ -367,6 +367,7 @@ def test_a_hostile_schema_cannot_hold_the_checker(schema: dict, arguments: dict)
 def test_a_schema_larger_than_any_real_one_is_checked_and_not_kept():
     check, text = checker(), json.dumps({"properties": {f"p{n}": {"type": "string"} for n in range(4000)}})
     check.check("warm", {}, {})
+    gc.collect()
     before = len(gc.get_objects())
     assert check.check("huge", json.loads(text), {"p1": 1}) == [Misfit("arguments.p1", "must be string, not integer")]
     gc.collect()

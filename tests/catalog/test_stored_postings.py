@@ -60,6 +60,7 @@ def as_if_few_were_too_many() -> Generator[None]:
         yield
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), asked=st.lists(requests, min_size=1, max_size=3))
 def test_what_is_chosen_of_too_many_depends_neither_on_when_a_list_came_nor_on_what_is_hidden(

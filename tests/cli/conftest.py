@@ -1,6 +1,8 @@
 """The command line in an empty directory, for tests that bring their own config."""
 
 import functools
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,3 +53,28 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return code, out, err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def _listed_folders() -> dict[str, Path]:
+    """Return the folders whose servers were listed, by name."""
+    return {}
+
+
+@pytest.fixture
+def listed_once(
+    _listed_folders: dict[str, Path], run: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Callable[[Path], dict[str, Any]]], str]:
+    """Give each test its copy of a config whose servers were listed for the first test that asked for that name."""
+
+    def listed_once(name: str, servers: Callable[[Path], dict[str, Any]]) -> str:
+        if name not in _listed_folders:
+            folder = tmp_path_factory.mktemp(name)
+            document = {"mcpServers": servers(folder), "toolcrib": {"cache_dir": "cache"}}
+            (folder / "crib.json").write_text(json.dumps(document))
+            run("index", "refresh", "--config", str(folder / "crib.json"))
+            _listed_folders[name] = folder
+        shutil.copytree(_listed_folders[name], tmp_path, dirs_exist_ok=True)
+        return str(tmp_path / "crib.json")
+
+    return listed_once

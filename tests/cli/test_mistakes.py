@@ -1,11 +1,12 @@
 """Mistakes of a person at the command line: each answer names what is wrong, where, and what mends it."""
 
-import json
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +18,15 @@ SCREEN = 24
 
 
 @pytest.fixture
-def config(tmp_path: Path, run: Run) -> str:
+def config(listed_once: Callable[..., str]) -> str:
     """A config with a server that works and is listed, one that fails, and one that is disabled."""
-    zoo = FakeServer(tmp_path, "zoo", tools=[tool("echo", "Say it again.", {"text": "string"}, ["text"])])
-    desk = FakeServer(tmp_path, "desk", exit_at="spawn", stderr="no licence")
-    servers = {"zoo": zoo.entry(), "desk": desk.entry(), "shed": {**zoo.entry(), "disabled": True}}
-    file = tmp_path / "crib.json"
-    file.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"cache_dir": "cache"}}))
-    run("index", "refresh", "--config", str(file))
-    return str(file)
+
+    def servers(folder: Path) -> dict[str, Any]:
+        zoo = FakeServer(folder, "zoo", tools=[tool("echo", "Say it again.", {"text": "string"}, ["text"])])
+        desk = FakeServer(folder, "desk", exit_at="spawn", stderr="no licence")
+        return {"zoo": zoo.entry(), "desk": desk.entry(), "shed": {**zoo.entry(), "disabled": True}}
+
+    return listed_once("mistakes", servers)
 
 
 FILES = {

@@ -286,6 +286,7 @@ def test_a_pipe_that_the_shell_makes_is_read(folder: str):
         os.close(reading)
 
 
+@pytest.mark.slow
 def test_a_text_of_one_long_line_is_refused_or_edited_soon():
     began = time.process_time()
     with pytest.raises(EditRefused, match="has more than 16,777,216 characters"):

@@ -65,9 +65,10 @@ def models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def names_in(file: Path) -> Iterator[str]:
     """Yield the attributes that a module reads, and the names that it has as texts, for getattr()."""
-    yield from attributes_in(file)
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
 

@@ -207,6 +207,7 @@ async def everything_said(client) -> list[Any]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [HIDING, DENYING])
 async def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path, config):
     def denied(number: int):

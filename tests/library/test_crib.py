@@ -327,6 +327,7 @@ async def test_several_are_open_at_the_same_time_and_know_nothing_of_each_other(
     assert repr(one) == "Crib(local; for local)"
 
 
+@pytest.mark.slow
 async def test_a_thousand_calls_at_once_are_all_answered():
     async with toolcrib.open(servers={"files": files()}, tools=[add, weather]) as crib:
         answers: dict[int, str] = {}

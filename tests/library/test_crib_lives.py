@@ -104,6 +104,7 @@ async def test_openings_that_are_cancelled_at_any_point_leave_nothing_behind(tmp
     assert held() == before
 
 
+@pytest.mark.slow
 def test_a_program_that_exits_in_another_task_ends_though_its_blocks_ignore_that():
     command = [sys.executable, "-c", EXITING]
     ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True, check=False)

@@ -293,6 +293,7 @@ def found_by(world: World, searcher: Searcher, texts: Sequence[str], **options: 
     return [[(match.document.public_name, match.score) for match in each.matches] for each in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search_type", SearchType)
 def test_it_ranks_as_the_server_does(index: toolcrib.ToolSearch, server: World, search_type: SearchType):
     texts = [text.split()[0] for text in TEXTS] if search_type is SearchType.REGEX else TEXTS
@@ -382,6 +383,7 @@ def after(changes: Sequence[tuple[str, int]]) -> tuple[toolcrib.ToolSearch, dict
     return index, has
 
 
+@pytest.mark.slow
 @given(steps)
 def test_changes_in_any_order_give_the_index_of_what_is_left(changes: list[tuple[str, int]]):
     index, has = after(changes)
@@ -392,6 +394,7 @@ def test_changes_in_any_order_give_the_index_of_what_is_left(changes: list[tuple
     assert shown(index, ASKED) == shown(fresh, ASKED)
 
 
+@pytest.mark.slow
 @given(steps)
 def test_what_was_saved_is_loaded_equal(tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int]]):
     index, _ = after(changes)

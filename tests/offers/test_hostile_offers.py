@@ -128,6 +128,7 @@ async def test_what_is_wrong_with_a_field_costs_the_field_only(tmp_path, era):
         await client.list_resources()
 
 
+@pytest.mark.slow
 async def test_ten_thousand_resources_are_listed_page_by_page_in_bounded_time(tmp_path):
     many = server(resources=[{"uri": f"x://{number:05}", "name": "x"} for number in range(10_000)])
     async with world(tmp_path, {"many": many}) as w, w.client() as client:

@@ -96,6 +96,7 @@ def test_a_fault_is_known_by_what_it_is_in_and_by_its_texts_wherever_its_lines_a
     assert {each.identity for each in mutants(moved.encode())} == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES.values(), ids=list(MODULES))
 def test_every_fault_of_a_module_is_python(module: Module):
     faults = module.faults(ROOT)

@@ -452,6 +452,7 @@ class TestSharedVectors:
         room.fused("sand")
         assert room.encoder.encoded == ["tool", "wood", "sand", "sand"]
 
+    @pytest.mark.slow
     def test_documents_that_a_caller_may_not_see_change_not_a_bit_of_what_it_is_told(self):
         chance = random.Random(1)
         for number in range(2000):

@@ -133,19 +133,11 @@ async def everything(client: Client) -> None:
 
 
 UNFORESEEN, FORESEEN = KeyError(SECRET), StoreError("The index cannot be read.", detail=SECRET)
-LEGACY, MODERN = ERAS
 
 
-@pytest.mark.parametrize(
-    ("error", "era"),
-    [
-        (UNFORESEEN, MODERN),
-        pytest.param(FORESEEN, LEGACY, marks=pytest.mark.slow),
-        pytest.param(UNFORESEEN, LEGACY, marks=pytest.mark.slow),
-        pytest.param(FORESEEN, MODERN, marks=pytest.mark.slow),
-    ],
-    ids=repr,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [UNFORESEEN, FORESEEN], ids=repr)
+@pytest.mark.parametrize("era", ERAS)
 async def test_no_part_that_fails_tells_a_client_why_and_the_next_request_is_answered(
     tmp_path, monkeypatch, caplog, era, error
 ):

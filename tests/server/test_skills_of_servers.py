@@ -338,6 +338,7 @@ async def test_whatever_a_server_gives_its_tools_go_on(tmp_path: Path, files: di
         assert w.gateway.fleet.status("cafe").state == "ready"
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_skills_of_the_extension_cost_no_more_than_their_list(tmp_path: Path):
     cafe = declared(SKILL=BREWING)
     many = [{"uri": f"skill://s{n:06}/SKILL.md", "frontmatter": {}, "resources": []} for n in range(100_000)]
