@@ -24,7 +24,9 @@ from downstream.fleets import (
 from downstream.scripted_http import SESSION, Answer, Request, healthy, result, scripted
 from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Redactor
+from toolcrib.downstream.connection import Connection
 from toolcrib.downstream.relays import ProgressRelay
 from toolcrib.downstream.states import State
 
@@ -475,3 +477,15 @@ async def test_no_secret_is_told_of_a_death(tmp_path: Path):
         with pytest.raises(ConnectionLost, match=r"'\*\*\* a call'"):
             await it.call("fake", "crash")
         await until(lambda: "*** a call" in it.reason())
+
+
+async def test_a_caller_that_is_cancelled_is_told_of_no_lost_connection(tmp_path: Path):
+    async def end_at_once(connection: Connection) -> JsonObject:
+        scope.cancel()
+        raise ConnectionLost("fake", "it closed the connection")
+
+    async with fleet_of(settings_of(FakeServer(tmp_path))) as it:
+        await it.fleet["fake"].connection()
+        with anyio.CancelScope() as scope:
+            await it.fleet["fake"].calls.deliver("x", end_at_once)
+        assert scope.cancelled_caught

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 from anyio.abc import TaskGroup
@@ -362,6 +363,8 @@ class Calls:
     async def _told(self, connection: Connection, error: ConnectionLost | Challenged | DownstreamError) -> Exception:
         """Return the error that a caller gets for one of a connection."""
         if isinstance(error, ConnectionLost):
+            # Where all ends at once, a connection may be closed before its caller: that one is told of no error.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             return await self._lost(connection, str(error))
         if isinstance(error, Challenged):
             return self._challenged(error)
