@@ -7,7 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from downstream.fleets import DEADLINE_S, HURRIED_S, fleet_of, passing, settings_of, settled, time_passes, until
+from downstream.fleets import (
+    DEADLINE_S,
+    HURRIED_S,
+    Watched,
+    fleet_of,
+    passing,
+    settings_of,
+    settled,
+    time_passes,
+    until,
+)
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
 from toolcrib.downstream.fleet import StartPlan, failed
@@ -259,6 +269,32 @@ async def test_a_slow_end_of_an_idle_server_is_waited_for_by_the_next_start(tmp_
         await it.is_in(State.SLEEPING)
         assert await it.text("fake", "echo") == "{}"
         assert len(fake.survivors()) == 1
+
+
+async def refused_stopped(it: Watched) -> None:
+    with pytest.raises(StartFailed, match="it was stopped"):
+        await it.call("fake", "echo")
+
+
+async def test_a_server_that_is_stopped_during_a_start_that_fails_sleeps(tmp_path: Path):
+    fake = FakeServer(tmp_path, hold_at="list", exit_at="list")
+    async with fleet_of(settings_of(fake, protocol="legacy")) as it, anyio.create_task_group() as tasks:
+        tasks.start_soon(refused_stopped, it)
+        await fake.reached("tools/list")
+        it.fleet["fake"].stop()
+        fake.let_go()
+        await it.is_in(State.SLEEPING)
+        assert it.states_of() == ["starting", "sleeping"]
+
+
+async def test_a_caller_that_is_cancelled_is_told_of_no_start_that_ended(tmp_path: Path):
+    fake = FakeServer(tmp_path, hang_at="list")
+    async with fleet_of(settings_of(fake)) as it, anyio.create_task_group() as tasks:
+        tasks.start_soon(it.fleet["fake"].connection)
+        await fake.reached("tools/list")
+        it.fleet["fake"].stop()
+        tasks.cancel_scope.cancel()
+    assert tasks.cancel_scope.cancelled_caught
 
 
 async def test_a_failure_is_told_once(tmp_path: Path):

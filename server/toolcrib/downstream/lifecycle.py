@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed
@@ -241,6 +242,8 @@ class Downstream:
         if start.connection is None:
             await start.done.wait()
         if start.connection is None:
+            # Where all ends at once, a start may end before those who wait for it: they are told of no error.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             assert start.error is not None
             raise start.error
         return start.connection
@@ -293,6 +296,10 @@ class Downstream:
                 self._fail(start, failure_of(failures, self.settings))
             finally:
                 self._end(start)
+                if self.status.state in (State.STARTING, State.READY):
+                    # It was stopped during its start, the fleet is closed, or why the server went away was not known
+                    # in time: whoever reads the events would take it for one that is up.
+                    self._set(State.SLEEPING)
                 self.offers.first.set()
                 if self.subscriptions.are_needed:
                     self._tasks.start_soon(self.subscriptions.revive)
@@ -333,10 +340,6 @@ class Downstream:
                     if bounded.cancel_called and self._start is start:
                         with anyio.CancelScope(shield=True):
                             self._fail(start, silence_of(self.settings, silent, await streams.explain()))
-                    elif self.status.state is State.READY:
-                        # The fleet is closed, or why the server went away was not known in time: whoever reads the
-                        # events would take it for one that is up.
-                        self._set(State.SLEEPING)
         if bounded.cancelled_caught:
             self._fail(start, silence_of(self.settings, silent))
 
