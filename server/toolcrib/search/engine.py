@@ -32,9 +32,9 @@ from toolcrib.search.documents import (
     spread,
     unclear_note,
 )
-from toolcrib.search.english import Synonyms, read_synonyms, stem
+from toolcrib.search.english import read_synonyms, stem
 from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
-from toolcrib.search.query import Verbs, may_be_foreign, parsed, read_verbs
+from toolcrib.search.query import may_be_foreign, parsed, read_verbs
 from toolcrib.search.ranking import FieldedBm25, Relevance, boosted, supported
 from toolcrib.search.semantic import Semantic
 from toolcrib.search.translation import Translations
@@ -259,8 +259,8 @@ class Engine(Generic[T]):
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
 
     def _ranker(self, postings: Postings) -> Relevance:
-        verbs = self._verbs if self._kind.does else None
-        return Relevance(postings, stem, self._synonyms, verbs, self._kind.capabilities)
+        verbs = read_verbs(stem) if self._kind.does else None
+        return Relevance(postings, stem, read_synonyms(stem), verbs, self._kind.capabilities)
 
     def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
         """Open the postings of these documents, in memory or on disk; words of other documents do not count.
@@ -305,15 +305,7 @@ class Engine(Generic[T]):
 
     @cached_property
     def _does(self) -> Does | None:
-        return partial(self._kind.does, self._verbs) if self._kind.does else None
-
-    @cached_property
-    def _synonyms(self) -> Synonyms:
-        return read_synonyms(stem)
-
-    @cached_property
-    def _verbs(self) -> Verbs:
-        return read_verbs(stem)
+        return partial(self._kind.does, read_verbs(stem)) if self._kind.does else None
 
 
 def separate(query: str) -> list[str]:
