@@ -1,4 +1,4 @@
-"""Tells whether the quick tests notice small faults in modules: draws some, runs the tests on each, counts.
+"""Tells whether the quick tests, and all of the sampled ones, notice small faults in modules: draws some, counts.
 
 python scripts/mutate.py --sample 40 --seed 1 --least 90 [MODULE…]
 
@@ -43,7 +43,8 @@ SLOWER, PATIENCE_S = 3, 15
 TEST_S = 30
 """Seconds for one test: a fault often makes a loop that does not end."""
 
-_OPTIONS = ("-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", f"--timeout={TEST_S}")
+_TESTS = "-m=not hostile and not full and (sampled or not slow)"
+_OPTIONS = ("-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", f"--timeout={TEST_S}", _TESTS)
 _SHOWN = 60
 _LOOK_S = 1
 """How often it is looked whether a trial takes too long."""

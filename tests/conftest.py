@@ -20,7 +20,7 @@ from patience import patience_s
 from toolcrib.downstream.states import Arriving
 from toolcrib.search import static_model
 
-pytest_plugins = ["reruns", "delays"]
+pytest_plugins = ["reruns", "delays", "samples"]
 
 blocking.install()
 

@@ -33,6 +33,7 @@ def said() -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_message_on_the_page_is_one_that_the_program_gives(message: str):
     pattern = "[^\n]*".join(map(re.escape, message.split("…")))

@@ -51,6 +51,7 @@ def real_world(tmp_path_factory: pytest.TempPathFactory):
         yield world
 
 
+@pytest.mark.slow
 def test_a_request_that_nothing_can_serve_is_not_answered_with_confidence(real_world: World):
     catalog = real_world.catalog()
     everything = permitted(catalog)

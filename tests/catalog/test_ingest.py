@@ -455,6 +455,7 @@ def test_every_real_tool_is_taken_and_can_be_listed_in_both_eras(file: Path):
     assert_listable(taken.records)
 
 
+@pytest.mark.slow
 @needs_catalog
 def test_real_definitions_are_unchanged_but_for_a_missing_type():
     for file in sorted(CATALOG.glob("*.json")):

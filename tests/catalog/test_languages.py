@@ -65,6 +65,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("language", "query", "expected"), QUERIES)
 def test_a_request_in_the_language_of_a_catalog_finds_its_tool(world: World, ask, language, query, expected):
     tools = [record("s", f"t{number}", text) for number, text in enumerate(CATALOGS[language].values())]

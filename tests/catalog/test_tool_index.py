@@ -352,6 +352,7 @@ def test_a_name_that_cannot_be_stored_is_a_store_error_and_nothing_is_half_done(
         assert {tool.name for tool in world.index.load({"s": "c1"})} == {"tool_0", "tool_1"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL_CATALOG.is_dir(), reason=f"the lists of real servers are not at {REAL_CATALOG}")
 def test_the_definitions_of_real_servers_come_back_unchanged(path: Path):
     ingests = [real_listing(file) for file in sorted(REAL_CATALOG.glob("*.json"))]

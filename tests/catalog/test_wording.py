@@ -33,6 +33,7 @@ def test_no_name_of_a_denied_tool_is_left_and_no_other_word_is_lost(tmp_path, ho
         check(denial(index, catalog, policy, denied, LISTS))
 
 
+@pytest.mark.slow
 @needs_catalog
 @pytest.mark.parametrize("how", HOWS)
 def test_nor_in_the_lists_of_real_servers(tmp_path, how: How):

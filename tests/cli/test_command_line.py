@@ -62,6 +62,7 @@ def config(tmp_path: Path) -> str:
 # -- help ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself(command: list[str], run: Run):
     code, out, err = run(*command, "-h")

@@ -289,6 +289,7 @@ def test_a_name_that_no_tool_of_the_server_has_is_told_with_the_nearest(
     assert "did you mean create_issue?" in err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("section", "said"),
     [

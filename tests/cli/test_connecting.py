@@ -67,6 +67,7 @@ def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run
     assert "is not connected" in run("disconnect", client.key)[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", EDITABLE, ids=lambda case: f"{case.client}: {case.title}")
 @pytest.mark.parametrize("command", [["disconnect"], ["connect", "--undo"]], ids=" ".join)
 def test_a_client_gets_its_file_back_byte_for_byte(

@@ -274,6 +274,7 @@ def _run_and_check(run: Run, root: Path, cwd: Path, *arguments: str) -> None:
 HOW = pytest.mark.parametrize("how", [[], ["--env"], ["--direct"]], ids=["plain", "env", "direct"])
 
 
+@pytest.mark.sampled
 @HOW
 @pytest.mark.parametrize("home", CLIENT_HOMES, ids=lambda home: home.title)
 def test_of_homes_as_people_have_them(
@@ -287,6 +288,7 @@ def test_of_homes_as_people_have_them(
     assert {file: file.read_bytes() for file in before} == before, "no client's file is touched"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", [[], ["--env"]], ids=["plain", "env"])
 @pytest.mark.parametrize("case", CLIENT_TEXTS, ids=lambda case: f"{case.client}: {case.title}")
 def test_of_every_shape_of_every_client(

@@ -41,6 +41,7 @@ FILES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [

@@ -65,6 +65,7 @@ def test_uninstall_takes_secrets_away(run: Run, monkeypatch: pytest.MonkeyPatch,
     assert not (tmp_path / "data" / "toolcrib").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals to open there")
 def test_what_is_typed_at_a_terminal_is_not_shown(tmp_path: Path):
     ours, theirs = pty.openpty()

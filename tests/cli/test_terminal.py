@@ -95,6 +95,7 @@ def look(monkeypatch: pytest.MonkeyPatch, config: str) -> Look:
     return look
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_lines_end_between_words_and_no_name_is_broken(command: list[str], look: Look):
     is_verbatim = any(" ".join(command).startswith(each) for each in VERBATIM)

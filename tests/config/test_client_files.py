@@ -90,6 +90,7 @@ def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, user: U
     assert bool(case.problems) == bool(found.problems)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
 def test_each_shape_becomes_a_config_that_can_be_used_and_denies_what_was_denied(
     case: ClientText, read: Read, user: UserEnvironment, tmp_path: Path
@@ -231,6 +232,7 @@ def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_var
         assert [change.path for change in changes_of(again, document)] == [("toolcrib", "policy", "deny")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("with_variables", [False, True], ids=["written out", "in variables"])
 @pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
 def test_no_shape_is_added_a_second_time(case: ClientText, with_variables: bool, read: Read, user: UserEnvironment):

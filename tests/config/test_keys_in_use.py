@@ -22,6 +22,7 @@ HANDED_ON = {
 """Keys that only the config package reads, because others get them by another name."""
 
 
+@pytest.mark.slow
 def test_every_key_is_read_outside_the_config_package_or_named_as_one_without_effect():
     read = {name for file in PACKAGE.rglob("*.py") if not file.is_relative_to(CONFIG) for name in names_in(file)}
     unread = {path for path in keys(ToolcribSection) if path[-1] not in read}

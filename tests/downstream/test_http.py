@@ -608,6 +608,7 @@ async def test_a_list_that_is_no_list_is_told():
             await it.call("web", "echo")
 
 
+@pytest.mark.slow
 def test_the_first_name_of_a_host_has_nothing_imported_on_the_loop():
     # By another test of this process it may be loaded already.
     code = "import sys, toolcrib.downstream.transport; print('concurrent.futures.thread' in sys.modules)"

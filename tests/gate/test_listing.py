@@ -217,6 +217,7 @@ async def description(tmp_path, definition, server=None, examples=None, folder="
         return (await client.tools())[-1]["description"]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=20))
 async def test_a_tool_without_examples_keeps_its_description_but_for_hidden_characters(descriptions):

@@ -55,6 +55,7 @@ async def test_what_is_searchable_is_found_marked_for_what_it_is_and_not_listed(
         assert (await client.ask("prompts/get", {"name": "docs__brew"}))["messages"]
 
 
+@pytest.mark.sampled
 @BOTH
 @pytest.mark.parametrize(
     ("search", "addresses"),

@@ -55,6 +55,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("code", "said"), MISTAKES.items(), ids=[each[-40:] for each in MISTAKES.values()])
 async def test_mistakes_are_refused_before_any_call_with_what_to_change(tmp_path, code, said):
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
@@ -92,6 +93,7 @@ RUNS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("code", "said"), RUNS.items(), ids=[each[-40:] for each in RUNS])
 async def test_what_runs_is_not_refused(tmp_path, code, said):
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:

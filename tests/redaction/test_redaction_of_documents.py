@@ -342,6 +342,7 @@ def test_redacting_twice_changes_nothing_more_and_keeps_every_line(text: str):
     assert once.count("\r") == text.count("\r")
 
 
+@pytest.mark.slow
 def test_real_skills_are_left_as_they_are():
     if not REAL_SKILLS.is_dir():
         pytest.skip("the real skills are not here")

@@ -111,6 +111,7 @@ def change_interpreter(it: Upgraded) -> None:
 UPGRADES = [rewrite, touch, link_elsewhere, change_interpreter]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upgrade", UPGRADES)
 async def test_a_new_tool_of_a_changed_program_is_found_at_the_next_start(
     upgraded: Upgraded, upgrade: Callable[[Upgraded], None]

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listing", ["dynamic", pytest.param("stable", marks=SLOW)])
 async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
     fake = FakeServer(tmp_path, tools=[tool("echo", "Answers with its arguments.")])

@@ -70,6 +70,7 @@ async def listing_all(folder: Path) -> AsyncGenerator[Client]:
         yield client
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tool", BUILTINS, ids=BUILTIN_NAMES)
 async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp_path, tool):
     async with listing_all(tmp_path) as client:
@@ -81,6 +82,7 @@ async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp
     assert [name for name in told if fields[name].default not in (told[name], None)] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", BUILTIN_NAMES)
 async def test_arguments_that_do_not_fit_are_named_with_the_parameters_there_are(tmp_path, name):
     async with listing_all(tmp_path) as client:

@@ -41,6 +41,7 @@ GIT = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("query", "right"),
     [

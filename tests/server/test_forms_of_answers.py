@@ -37,6 +37,7 @@ async def test_no_built_in_lists_a_schema_of_its_answers(shelf, era):
         assert [entry["name"] for entry in await client.tools() if "outputSchema" in entry] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_host_that_shows_text_where_it_stands_alone_gets_nothing_else(shelf, era, name):

@@ -45,6 +45,7 @@ async def refused(client: Client, method: str, params: JsonObject | None = None,
 # -- by the host ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("host", CONSTANT)
 async def test_a_host_that_gains_nothing_by_a_grown_list_gets_a_constant_one_in_its_own_era(tmp_path, host, era):

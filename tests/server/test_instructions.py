@@ -139,6 +139,7 @@ async def test_the_fields_of_an_entry_can_be_chosen(tmp_path):
 # -- how much ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_with_three_hundred_skills_the_instructions_are_as_short_as_hosts_need_them(tmp_path):
     for number in range(300):
         put(user(tmp_path), f"skill-number-{number}", "Wählt Formulare aus, füllt sie aus. " * 10)

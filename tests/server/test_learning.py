@@ -247,6 +247,7 @@ async def test_a_denied_tool_is_found_by_no_lesson_and_its_name_is_never_learnt(
     assert taught_now == {"retro"}
 
 
+@pytest.mark.slow
 async def test_secrets_are_not_learnt(tmp_path):
     section = {**LEARN, "http": {"tokens": [{"token": "correcthorsebattery", "subject": "ann"}]}}
     async with world(tmp_path, servers(), section) as w, w.client() as client:

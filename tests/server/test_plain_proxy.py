@@ -153,6 +153,7 @@ async def test_every_error_is_the_servers_own(tmp_path, mode):
             assert await said(through, f"own__{name}") == await said(itself, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings.default.max_examples // 2)
 @given(

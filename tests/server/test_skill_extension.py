@@ -74,6 +74,7 @@ async def test_its_methods_answer_in_both_eras(tmp_path, era):
 # -- what is listed ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_many_skills_come_in_pages_each_once_and_a_last_page_that_is_full_says_so(tmp_path):
     for name in ("s", "s-a", "s-a-b"):
         for number in range(50):

@@ -631,6 +631,7 @@ async def test_every_budget_holds_over_the_wire(tmp_path, how):
                 check_budget(answer, count, budget, how)
 
 
+@pytest.mark.slow
 async def test_any_names_budgets_and_formats_keep_to_the_budget():
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))

@@ -68,6 +68,7 @@ async def test_the_skill_tools_say_that_they_only_read_and_are_never_deferred(tm
     assert [entry["description"].count("- args:") for entry in own] == [2, 1, 1]
 
 
+@pytest.mark.slow
 async def test_what_a_model_reads_of_the_six_tools_is_small_however_many_servers_there_are(tmp_path):
     servers = {f"server-number-{number}": [tool("x")] for number in range(40)}
     async with world(tmp_path, servers, {"skills": {}}) as w, w.client() as client:

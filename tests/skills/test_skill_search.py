@@ -297,6 +297,7 @@ queries = st.text(st.characters(codec=None), min_size=1, max_size=60) | st.text(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(query=queries, kind=st.sampled_from(SearchType), limit=st.integers(1, 20))
 @example(query="NEAR(a b)", kind=SearchType.FTS, limit=8)
