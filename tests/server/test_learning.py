@@ -40,6 +40,13 @@ def kept(w: World) -> dict[str, Any]:
     return dict(w.gateway.generation.offline.learning._kept.all())
 
 
+async def written(w: World) -> dict[str, Any]:
+    """Wait until all that counts now stands in the file, and return it."""
+    learning = w.gateway.generation.offline.learning
+    await until(lambda: kept(w) == learning._known != {})
+    return kept(w)
+
+
 async def teach(client: Client, query: str = "chair a standup", name: str = EVENT) -> None:
     await client.search(query)
     assert not (await client.call(name)).get("isError")
@@ -60,7 +67,7 @@ async def test_a_word_that_no_tool_has_is_learnt_by_the_call_after_a_search_and_
         assert await client.found("standup") == []
         await teach(client)
         answers = {json.dumps(await client.search("standup")) for _ in range(5)}
-        await until(lambda: bool(kept(w)))
+        await written(w)
         answers |= {json.dumps(await client.search("standup")) for _ in range(5)}
     async with world(tmp_path, servers(), section, transport=transport, now=40 * 86_400) as w, w.client(era) as client:
         answer = await client.search("standup")
@@ -79,7 +86,7 @@ async def test_nothing_is_learnt_or_counts_unless_the_config_says_so(tmp_path):
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
         await teach(client)
         assert await client.found("standup") == [EVENT]
-        await until(lambda: bool(kept(w)))
+        await written(w)
     async with world(tmp_path, servers()) as w, w.client() as client:
         assert await client.found("standup") == []
 
@@ -97,8 +104,7 @@ async def test_only_the_first_call_that_did_soon_after_a_search_teaches(tmp_path
         await client.call(EVENT)
         await client.search("open a ticket")
         await client.call("issues__open_ticket")
-        await until(lambda: bool(kept(w)))
-        [known] = kept(w).values()
+        [known] = (await written(w)).values()
         assert {tool for _, tool, _ in known.pairs()} == {ISSUE, EVENT}, "the first hit teaches nothing"
 
 
@@ -146,8 +152,7 @@ async def test_a_call_that_fails_or_is_refused_teaches_nothing_and_the_next_one_
         await client.tool_call(EVENT, "not an object")
         await client.call(EVENT)
         assert await client.found("standup") == [EVENT]
-        await until(lambda: bool(kept(w)))
-        [known] = kept(w).values()
+        [known] = (await written(w)).values()
         assert {tool for _, tool, _ in known.pairs()} == {EVENT}
 
 
@@ -235,29 +240,25 @@ async def test_a_denied_tool_is_found_by_no_lesson_and_its_name_is_never_learnt(
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
         await teach(client)
         assert await client.found("standup") == [EVENT]
-        await until(lambda: bool(kept(w)))
+        await written(w)
         deny = {**LEARN, "policy": {"deny": ["calendar.create_event"]}}
         assert not (await w.reload(deny)).failure
         assert await client.found("standup") == []
         await teach(client, "retro like create_event or calendar__create_event", ISSUE)
         assert await client.found("retro") == [ISSUE]
-        await until(lambda: any("retro" in known.entries for known in kept(w).values()))
-        [known] = kept(w).values()
+        [known] = (await written(w)).values()
         taught_now = {word for word, tool, _ in known.pairs() if tool == ISSUE}
     assert taught_now == {"retro"}
 
 
-@pytest.mark.slow
 async def test_secrets_are_not_learnt(tmp_path):
     section = {**LEARN, "http": {"tokens": [{"token": "correcthorsebattery", "subject": "ann"}]}}
     async with world(tmp_path, servers(), section) as w, w.client() as client:
         await teach(client, "retro".ljust(QUERY_MAX - 5) + "correcthorsebattery")
-        written = ("correcthorsebattery", "Correcthorsebattery", "CORRECTHORSEBATTERY", "correct horse", "Battery")
-        for secret in (*written, "hunter2", "'my secret phrase'", "sk-live-abcdefgh"):
+        spelled = ("correcthorsebattery", "Correcthorsebattery", "CORRECTHORSEBATTERY", "correct horse", "Battery")
+        for secret in (*spelled, "hunter2", "'my secret phrase'", "sk-live-abcdefgh"):
             await teach(client, f"standup {secret}")
-        await until(lambda: bool(kept(w)))
-        [known] = kept(w).values()
-        await until(lambda: kept(w) == w.gateway.generation.offline.learning._known)
+        [known] = (await written(w)).values()
     assert set(known.entries) == {"standup"}
 
 
