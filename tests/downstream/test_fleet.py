@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -20,8 +21,10 @@ from downstream.fleets import (
 )
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
+from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.fleet import StartPlan, failed
-from toolcrib.downstream.states import State
+from toolcrib.downstream.offers import OfferSink
+from toolcrib.downstream.states import Offered, State
 
 pytestmark = pytest.mark.anyio
 
@@ -274,6 +277,32 @@ async def test_a_slow_end_of_an_idle_server_is_waited_for_by_the_next_start(tmp_
 async def refused_stopped(it: Watched) -> None:
     with pytest.raises(StartFailed, match="it was stopped"):
         await it.call("fake", "echo")
+
+
+async def test_a_call_that_joined_a_listing_ends_before_its_server_does(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["held"], hold_at="call")
+    answers, is_listing, go_on = list[str](), anyio.Event(), anyio.Event()
+
+    async def hold(_server: ServerSettings, _offered: Offered) -> None:
+        is_listing.set()
+        await go_on.wait()
+
+    async def call() -> None:
+        answers.append(await it.text("fake", "held"))
+
+    async with fleet_of(settings_of(fake)) as it, anyio.create_task_group() as tasks:
+        server = it.fleet["fake"]
+        server.offers.change(OfferSink(frozenset({"resource"}), hold))
+        tasks.start_soon(partial(server.connection, wanted=False))
+        await is_listing.wait()
+        tasks.start_soon(call)
+        await fake.reached("tools/call")
+        server.leave()
+        go_on.set()
+        await settled()
+        fake.let_go()
+        await until(lambda: not fake.survivors())
+    assert answers == ["ran held {}"]
 
 
 async def test_a_server_that_is_stopped_during_a_start_that_fails_sleeps(tmp_path: Path):

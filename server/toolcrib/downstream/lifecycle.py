@@ -402,7 +402,8 @@ class Downstream:
         self._set(State.READY, spoken=spoken)
         if not start.wanted:
             await self.offers.read(connection)
-        if start.wanted:  # from the first, or meanwhile
+        # From the first, or meanwhile. It may have been stopped since; a call that had joined goes on all the same.
+        if start.wanted or self.calls.in_flight:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.offers.follow, connection)
                 tasks.start_soon(self.subscriptions.renew, connection)
