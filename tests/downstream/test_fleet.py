@@ -305,6 +305,28 @@ async def test_a_call_that_joined_a_listing_ends_before_its_server_does(tmp_path
     assert answers == ["ran held {}"]
 
 
+async def test_a_call_goes_on_where_nobody_takes_what_its_server_offers_any_more(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["held"], hold_at="call")
+    answers, is_refused = list[str](), anyio.Event()
+
+    async def refuse(server: ServerSettings, _offered: Offered) -> None:
+        is_refused.set()
+        raise StartFailed(server.key, "It was changed in the config.")
+
+    async def call() -> None:
+        answers.append(await it.text("fake", "held"))
+
+    async with fleet_of(settings_of(fake)) as it:
+        it.fleet["fake"].offers.change(OfferSink(frozenset({"resource"}), refuse))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await fake.reached("tools/call")
+            await is_refused.wait()
+            await settled()
+            fake.let_go()
+    assert answers == ["ran held {}"]
+
+
 async def test_a_server_that_is_stopped_during_a_start_that_fails_sleeps(tmp_path: Path):
     fake = FakeServer(tmp_path, hold_at="list", exit_at="list")
     async with fleet_of(settings_of(fake, protocol="legacy")) as it, anyio.create_task_group() as tasks:

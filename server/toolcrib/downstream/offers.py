@@ -104,6 +104,8 @@ class LiveOffers:
                 await self._read_skills(connection, lists)
         except StoreError as error:
             _log.warning("what %s offers could not be stored: %s %s", self._settings.key, error, error.detail)
+        except StartFailed:
+            pass  # its entry has been changed or removed: nobody is offered it, and calls under way go on
         finally:
             self.first.set()
 
