@@ -27,7 +27,7 @@ from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
-from toolcrib.downstream.transport import open_streams
+from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.policy.requests import OWN_REQUEST, Progress, Request
 from toolcrib.policy.sessions import Caller, NoActivations, Session
 from waiting import DEADLINE_S, PATIENCE_S, passing, settled, time_passes, until
@@ -157,6 +157,7 @@ async def fleet_of(
     eras: Mapping[str, Era] | None = None,
     session: Session = OWN_REQUEST.session,
     jitter: float = 0.0,
+    connector: Connector = open_streams,
     **limits: Any,
 ) -> AsyncGenerator[Watched]:
     """Run a fleet. The shortest pause after a failure is a quarter of a second."""
@@ -164,7 +165,7 @@ async def fleet_of(
     watched = Watched(session)
     dependencies = DownstreamDependencies(
         bounds,
-        open_streams,
+        connector,
         watched.listed,
         watched.state_changed,
         lambda: jitter,

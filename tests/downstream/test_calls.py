@@ -29,6 +29,8 @@ from toolcrib.base.redaction import Redactor
 from toolcrib.downstream.connection import Connection
 from toolcrib.downstream.relays import ProgressRelay
 from toolcrib.downstream.states import State
+from toolcrib.downstream.suspended import SuspendedCall
+from toolcrib.policy.requests import OWN_REQUEST
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -489,3 +491,13 @@ async def test_a_caller_that_is_cancelled_is_told_of_no_lost_connection(tmp_path
         with anyio.CancelScope() as scope:
             await it.fleet["fake"].calls.deliver("x", end_at_once)
         assert scope.cancelled_caught
+
+
+async def test_a_caller_that_is_cancelled_is_told_of_no_work_that_ended():
+    suspended = SuspendedCall(OWN_REQUEST, str)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(suspended.next_step)
+        await settled()
+        suspended.end(ConnectionLost("fake", "it closed the connection"))
+        tasks.cancel_scope.cancel()
+    assert tasks.cancel_scope.cancelled_caught

@@ -1,7 +1,10 @@
 """All servers together: which start in the background, how many at once, which are kept up and which may sleep."""
 
+import logging
 import os
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +24,12 @@ from downstream.fleets import (
 )
 from fakes.menu import FakeServer
 from toolcrib.base.errors import StartFailed
+from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.fleet import StartPlan, failed
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import Offered, State
+from toolcrib.downstream.transport import Streams, open_streams
 
 pytestmark = pytest.mark.anyio
 
@@ -274,9 +279,9 @@ async def test_a_slow_end_of_an_idle_server_is_waited_for_by_the_next_start(tmp_
         assert len(fake.survivors()) == 1
 
 
-async def refused_stopped(it: Watched) -> None:
-    with pytest.raises(StartFailed, match="it was stopped"):
-        await it.call("fake", "echo")
+async def call_held(it: Watched, answers: list[str]) -> None:
+    """Call the tool at which the server waits until it is let go."""
+    answers.append(await it.text("fake", "held"))
 
 
 async def test_a_call_that_joined_a_listing_ends_before_its_server_does(tmp_path: Path):
@@ -287,15 +292,12 @@ async def test_a_call_that_joined_a_listing_ends_before_its_server_does(tmp_path
         is_listing.set()
         await go_on.wait()
 
-    async def call() -> None:
-        answers.append(await it.text("fake", "held"))
-
     async with fleet_of(settings_of(fake)) as it, anyio.create_task_group() as tasks:
         server = it.fleet["fake"]
         server.offers.change(OfferSink(frozenset({"resource"}), hold))
         tasks.start_soon(partial(server.connection, wanted=False))
         await is_listing.wait()
-        tasks.start_soon(call)
+        tasks.start_soon(call_held, it, answers)
         await fake.reached("tools/call")
         server.leave()
         go_on.set()
@@ -313,13 +315,10 @@ async def test_a_call_goes_on_where_nobody_takes_what_its_server_offers_any_more
         is_refused.set()
         raise StartFailed(server.key, "It was changed in the config.")
 
-    async def call() -> None:
-        answers.append(await it.text("fake", "held"))
-
     async with fleet_of(settings_of(fake)) as it:
         it.fleet["fake"].offers.change(OfferSink(frozenset({"resource"}), refuse))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
+            tasks.start_soon(call_held, it, answers)
             await fake.reached("tools/call")
             await is_refused.wait()
             await settled()
@@ -329,8 +328,13 @@ async def test_a_call_goes_on_where_nobody_takes_what_its_server_offers_any_more
 
 async def test_a_server_that_is_stopped_during_a_start_that_fails_sleeps(tmp_path: Path):
     fake = FakeServer(tmp_path, hold_at="list", exit_at="list")
+
+    async def call() -> None:
+        with pytest.raises(StartFailed, match="it was stopped"):
+            await it.call("fake", "echo")
+
     async with fleet_of(settings_of(fake, protocol="legacy")) as it, anyio.create_task_group() as tasks:
-        tasks.start_soon(refused_stopped, it)
+        tasks.start_soon(call)
         await fake.reached("tools/list")
         it.fleet["fake"].stop()
         fake.let_go()
@@ -346,6 +350,30 @@ async def test_a_caller_that_is_cancelled_is_told_of_no_start_that_ended(tmp_pat
         it.fleet["fake"].stop()
         tasks.cancel_scope.cancel()
     assert tasks.cancel_scope.cancelled_caught
+
+
+async def test_what_ends_with_all_else_has_not_failed(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    is_starting = anyio.Event()
+
+    @asynccontextmanager
+    async def ends_badly(server: ServerSettings, limits: LimitsSection) -> AsyncGenerator[Streams]:
+        is_starting.set()
+        try:
+            await anyio.sleep_forever()
+            async with open_streams(server, limits) as streams:
+                yield streams
+        except anyio.get_cancelled_exc_class():
+            raise OSError("the pipe of squeamish is gone") from None
+
+    settings = settings_of(FakeServer(tmp_path), secrets=("squeamish",))
+    with caplog.at_level(logging.DEBUG, "toolcrib.downstream"):
+        async with fleet_of(settings, connector=ends_badly) as it, anyio.create_task_group() as tasks:
+            tasks.start_soon(it.fleet["fake"].connection)
+            await is_starting.wait()
+            tasks.cancel_scope.cancel()
+    assert it.states_of() == ["starting", "sleeping"]
+    told = [each.getMessage() for each in caplog.records]
+    assert told == ["the end of a connection to fake: the pipe of *** is gone"]
 
 
 async def test_a_failure_is_told_once(tmp_path: Path):

@@ -11,7 +11,8 @@ import pytest
 from downstream.fleets import DEADLINE_S, HURRIED_S, fleet_of, passing, settings_of, settled, time_passes, until
 from fakes.menu import FakeServer, tool
 from toolcrib.base.errors import StartFailed, StoreError
-from toolcrib.downstream.connection import Outdated
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.connection import Greeting, LiveList, LiveTools, Outdated
 from toolcrib.downstream.fleet import StartPlan
 from toolcrib.downstream.states import State
 
@@ -210,3 +211,16 @@ async def test_a_call_at_the_moment_when_a_server_goes_to_sleep_is_answered(tmp_
         await it.fleet.first_listing(["fake"])
         assert await it.text("fake", "echo") == "{}"
     assert len(fake.calls()) == 1
+
+
+async def test_who_is_cancelled_is_told_of_no_list_that_cannot_be_read(tmp_path: Path):
+    async def end_at_once(_server: ServerSettings, _raw: list[Any], _greeting: Greeting) -> LiveTools:
+        scope.cancel()
+        raise StoreError("it closed the connection")
+
+    settings = settings_of(FakeServer(tmp_path))
+    async with fleet_of(settings) as it:
+        connection = await it.fleet["fake"].connection()
+        with anyio.CancelScope() as scope:
+            await LiveList(settings, end_at_once, 1, None, lambda: None).read_again(connection)
+        assert scope.cancelled_caught

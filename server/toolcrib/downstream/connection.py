@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -707,6 +708,8 @@ class LiveList:
         except TimeoutError:
             raise StartFailed(key, f"The tools of {key!r} cannot be read: no answer within {timeout_s:g} s") from None
         except (MCPError, StoreError, ValueError) as error:
+            # Where all ends at once, a connection may be closed before its caller: that one is told of no error.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             reason = self._clean(reason_of(error))
             raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
 

@@ -3,6 +3,7 @@
 One task owns a connection from its first byte to its last; all others only wait for it or call through it.
 """
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
+
+_log = logging.getLogger(__name__)
 
 _FIRST_S = 0.5
 
@@ -471,8 +474,11 @@ class Downstream:
             start.done.set()
 
     def _fail(self, start: _Start, failure: Failure) -> None:
-        """Record why a start or a connection failed; the first failure counts."""
-        if self._start is not start:
+        """Record why a start or a connection failed; the first failure of the latest one counts."""
+        is_cancelled = anyio.current_effective_deadline() == -math.inf
+        if is_cancelled or self._start is not start:
+            # What is closed with all else has not failed, however it ends.
+            _log.debug("the end of a connection to %s: %s", self.settings.key, self._clean(failure.reason))
             return
         self._note_failure(failure)
         self._end(start)

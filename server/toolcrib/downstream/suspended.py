@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import anyio
+import anyio.lowlevel
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
@@ -166,6 +167,8 @@ class SuspendedCall(Request):
         """
         while True:
             if isinstance(self._outcome, Exception):
+                # Where all ends at once, the work may end before its caller: that one is told of no error.
+                await anyio.lowlevel.checkpoint_if_cancelled()
                 raise self._outcome
             if self._outcome is not None:
                 return self._outcome
