@@ -13,7 +13,20 @@ from downstream.scripted_http import Answer, Request, healthy, scripted
 from downstream.scripted_http import result as reply
 from fakes.menu import tool
 from toolcrib.downstream.transport import open_streams
-from worlds import DEADLINE_S, ERAS, Call, Client, JsonObject, MemoryServer, passing, text, time_passes, until, world
+from worlds import (
+    DEADLINE_S,
+    ERAS,
+    Call,
+    Client,
+    JsonObject,
+    MemoryServer,
+    passing,
+    settled,
+    text,
+    time_passes,
+    until,
+    world,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -369,6 +382,7 @@ async def test_a_question_that_its_server_takes_back_leaves_the_other_call_whose
             await it.call(client, "gate")
             tasks.cancel_scope.cancel()
         await until(lambda: "notifications/cancelled" in it.server.methods())
+        await settled()  # the server's own word that its question is taken back
         it.ends.set()
         given = {"requestState": it.results["gate"]["requestState"], "inputResponses": {}}
         assert answered(await client.call("zoo__gate", {}, **given)) == "done"
