@@ -44,7 +44,7 @@ def test_of_the_connections_of_a_burst_of_readers_only_some_are_kept(path: Path)
         with ExitStack() as readers:
             for _ in range(20):
                 readers.enter_context(store.read())
-        assert len(store._idle) == 8
+        assert len(store._idle) == 2
         assert texts(store) == []
 
 
