@@ -3,7 +3,8 @@
 Every five seconds the config is another and toolcrib takes it over; every seven a healthy server is killed with signal
 9. Each client opens a session, calls, ends it and begins anew. A call is late when neither a result nor
 an error comes before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds
-(memory, descriptors but for the pipes of servers that are running then, threads) is compared once all clients have
+(memory, threads, descriptors but for the pipes of servers that are running then and those that SQLite keeps for its
+next reader) is compared once all clients have
 left, with what it held after a first round of the same had come and left: four minutes, in which pools and buffers
 fill. ``--svg FILE`` draws memory and the 99th percentile over time, with axes and marks.
 """
@@ -64,8 +65,13 @@ class Held:
 
 
 def _descriptors(pid: int) -> int:
-    """Return how many descriptors are open, but for one end of each pipe to a child that is alive."""
-    held = _open_in(pid)
+    """Return how many descriptors are open, but for one end of each pipe to a child that is alive, and databases.
+
+    SQLite does not close a database that another of its connections has locked, but keeps the descriptor for the next
+    one (sqlite.org/src, os_unix.c, "Posix Advisory Locking"): as many stay as were ever open at one moment. What tells
+    how many are open now is the log beside it, which each connection opens and closes.
+    """
+    held = [each for each in _open_in(pid) if not each.endswith(".db")]
     alive = {each for child in _children(pid) for each in _open_in(child) if each.startswith("pipe:")}
     return len(held) - len(alive.intersection(held))
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,21 @@ def test_pipes_of_a_child_count_once_it_has_ended():
         child.wait()
         assert Held.by(os.getpid()).descriptors == before + 2
     assert Held.by(os.getpid()).descriptors == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
+def test_a_connection_to_a_database_counts_until_it_is_closed(tmp_path: Path):
+    with ExitStack() as open_ones:
+        first, *others = [open_ones.enter_context(closing(sqlite3.connect(tmp_path / "x.db"))) for _ in range(4)]
+        first.execute("PRAGMA journal_mode = WAL").fetchall()
+        first.execute("CREATE TABLE t (x)")
+        before = Held.by(os.getpid()).descriptors
+        for each in others:
+            each.execute("SELECT * FROM t").fetchall()
+        assert Held.by(os.getpid()).descriptors == before + len(others)
+        for each in others:
+            each.close()
+        assert Held.by(os.getpid()).descriptors == before
 
 
 @pytest.mark.timeout(ENDS_WITHIN_S + 60)
