@@ -313,7 +313,8 @@ _TICKS = 5
 
 def drawn(samples: Sequence[Sample], marks: Sequence[Mark] = ()) -> str:
     """Return memory (axis on the left) and the 99th percentile (right) over time as an SVG, with marks of events."""
-    lasted_s = max((each.at_s for each in samples), default=60.0)
+    # To the full minute: the last sample comes some seconds before the end.
+    lasted_s = 60.0 * math.ceil(max((each.at_s for each in samples), default=60.0) / 60)
     parts = [_time_axis(lasted_s), _marks(marks, lasted_s)]
     for place, (label, color, value) in enumerate(_SERIES):
         step = _step(max((value(each) for each in samples), default=1.0))
