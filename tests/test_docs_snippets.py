@@ -104,6 +104,7 @@ def transcripts() -> list[Any]:
     return [pytest.param(body, id=one.id) for one, body in typed if body]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("body", [*fences("sh"), *transcripts()])
 def test_a_shell_snippet_has_only_commands_that_there_are(body: str):
     for line in commands(body):
@@ -119,6 +120,7 @@ def test_a_shell_snippet_has_only_commands_that_there_are(body: str):
                 assert (ROOT / script).is_file(), script
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_command_of_ours_in_a_sentence_is_one(page: Path):
     for written in INLINE.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):

@@ -36,6 +36,7 @@ async def server_of(client: Client, key: str = "zoo") -> dict[str, Any]:
 # -- always there --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("config", [OFF, {**OFF, "tool_search": {"enabled": False}}, skills()], ids=json.dumps)
 async def test_it_is_read_whatever_is_switched_off_and_listed_but_by_a_plain_proxy(tmp_path, era, config):
@@ -217,6 +218,7 @@ ASKS = {"protocol": "2025-11-25", "reason": "in it the server can ask its client
 SET = {"protocol": "2025-11-25", "reason": "set by servers.zoo.protocol"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("spoken", "protocol", "client", "told"),
     [

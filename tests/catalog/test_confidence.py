@@ -60,6 +60,7 @@ def test_a_request_that_nothing_can_serve_is_not_answered_with_confidence(real_w
     assert all(result.note for result in results if result.confidence != "high")
 
 
+@pytest.mark.slow
 def test_a_request_in_a_tools_own_words_is_answered_with_confidence(real_world: World):
     catalog = real_world.catalog()
     everything = permitted(catalog)

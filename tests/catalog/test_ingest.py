@@ -445,6 +445,7 @@ def test_any_json_is_taken_and_what_is_kept_can_be_listed_in_both_eras(items: li
         assert len(record.fingerprint) == 64
 
 
+@pytest.mark.sampled
 @needs_catalog
 @pytest.mark.parametrize("file", sorted(CATALOG.glob("*.json")), ids=lambda file: file.stem)
 def test_every_real_tool_is_taken_and_can_be_listed_in_both_eras(file: Path):

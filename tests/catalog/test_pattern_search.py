@@ -58,6 +58,7 @@ class TestRegex:
         world.listed(listing("s", record("s", "x", "Cuts.")))
         assert names(ask(world, "paints", "regex")) == []
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("pattern", ["[", "(", "*", "(?=x)", "\\1", "(((a{100}){100}){100}){100}", "\ud800"])
     def test_a_pattern_that_cannot_be_used_is_a_bad_request(self, world, ask, pattern):
         world.listed(ISSUES)

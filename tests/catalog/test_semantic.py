@@ -265,6 +265,7 @@ def _broken_later(rows: Any, texts: list[str]) -> Any:
     return rows
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spoil", [None, _nan, _too_few, _other_length, _words, _ragged, _broken_later])
 def test_without_vectors_results_are_exactly_those_by_words(
     path: Path, model: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Any, list[str]], Any] | None

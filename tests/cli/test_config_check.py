@@ -270,6 +270,7 @@ def check_names(run: Run, check: Check, tmp_path: Path) -> Check:
     return check_names
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "place"),
     [

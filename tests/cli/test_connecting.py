@@ -52,6 +52,7 @@ def _put(user: UserEnvironment, case: ClientText) -> Path:
     return file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("client", client_table().clients, ids=lambda client: client.key)
 def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run: Run, user: UserEnvironment):
     code, out, err = run("connect", client.key, "--yes")

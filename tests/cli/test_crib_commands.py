@@ -214,6 +214,7 @@ def test_search_in_a_part_of_the_servers_says_which_are_missing(run: Run, fake: 
     assert other.starts() == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [["search", "say again"], ["tools", "list"], ["lint"]], ids=" ".join)
 def test_a_name_that_no_server_has_is_an_error_with_near_names(run: Run, command: list[str]):
     run("index", "refresh")
@@ -271,6 +272,7 @@ def test_tools_lists_those_of_one_loading_mode(run: Run):
     assert run("tools", "list", "--mode", "sometimes", toolcrib=always)[0] == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [["tools", "show"], ["call"]], ids=" ".join)
 @pytest.mark.parametrize("typed", ["zoo__ehco", "ecoh", "zoo.progres"])
 def test_a_name_that_no_tool_has_is_an_error_with_near_names(run: Run, command: list[str], typed: str):
@@ -280,6 +282,7 @@ def test_a_name_that_no_tool_has_is_an_error_with_near_names(run: Run, command: 
     assert ("zoo__echo" if "c" in typed and "p" not in typed else "zoo__progress") in err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spelling", ["zoo__echo", "zoo.echo", "echo"])
 def test_tools_shows_one_in_any_spelling(run: Run, spelling: str):
     code, out, _err = run("tools", "show", spelling)
@@ -330,6 +333,7 @@ def test_a_result_that_is_no_text_is_named_and_cannot_steer_the_terminal(run: Ru
     assert out == "[image: image/png, 3 bytes]\n[resource_link: see --json]\na[2Jb\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [["tools", "show"], ["call"]], ids=" ".join)
 def test_a_shell_completes_the_names_of_tools_in_the_index(
     run: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeServer
@@ -454,6 +458,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_what_failed_before_is_not_started_again_unless_it_is_asked_for(
     run: Run, command: list[str], fake: FakeServer, broken: FakeServer
@@ -464,6 +469,7 @@ def test_what_failed_before_is_not_started_again_unless_it_is_asked_for(
     assert len(fake.starts()) - begun == (command[:2] == ["call", "zoo.echo"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [["call", "nothing"], ["tools", "list"], ["lint"]], ids=" ".join)
 def test_what_was_left_out_is_named_with_the_reason_and_what_to_do(
     run: Run, command: list[str], fake: FakeServer, broken: FakeServer
@@ -507,6 +513,7 @@ def test_events_say_which_command_made_them(run: Run, tmp_path: Path):
 # -- how arguments are written -------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

@@ -156,6 +156,7 @@ async def test_removed_requests_find_nothing_any_more(tmp_path, run, command):
         assert await client.found("breakfast") == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

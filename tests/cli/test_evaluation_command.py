@@ -64,6 +64,7 @@ def test_programs_get_every_case_with_what_was_found(run: Run):
     assert (nothing["rank"], nothing["tools"]) == (None, [])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "code"),
     [
@@ -79,6 +80,7 @@ def test_a_threshold_decides_the_exit_code(run: Run, options: tuple[str, ...], c
     assert run(FEED, WRONG, options=options)[0] == code
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

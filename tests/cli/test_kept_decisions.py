@@ -69,6 +69,7 @@ def empty(cache: Path, _run: Run) -> None:
     (cache / "skills.db").write_bytes(b"")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lose", [delete, garble, clear, empty])
 def test_a_skill_that_was_switched_off_stays_off_whatever_becomes_of_the_cache(
     run: Run, cache: Path, lose: Callable[[Path, Run], None]
@@ -158,6 +159,7 @@ def test_a_folder_where_an_index_should_be_cannot_be_cleared_and_that_is_said(ru
     assert f"{cache / 'skills.db'} cannot be removed" in err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "command",
     [

@@ -91,6 +91,7 @@ def test_programs_get_every_finding_and_every_rank(run: Run):
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("info", 1)])
 def test_the_level_decides_about_the_exit_code(run: Run, level: str, code: int):
     assert run("--level", level)[0] == code

@@ -62,6 +62,7 @@ def test_the_steps_come_in_this_order():
     assert {program for _, command in commands() for program in [command.split()[0]]} == {"toolcrib", "grep"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", STEPS)
 def test_each_command_does_its_work_at_its_step(step: str, run: Run, tmp_path: Path):
     server = FakeServer(tmp_path, tools=TOOLS)
@@ -78,6 +79,7 @@ def test_each_command_does_its_work_at_its_step(step: str, run: Run, tmp_path: P
             assert "split-a-large-change" in out
 
 
+@pytest.mark.sampled
 @pytest.mark.anyio
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_client_lists_at_each_step_what_the_page_says(step: str, tmp_path: Path):

@@ -89,6 +89,7 @@ RECIPES = re.findall(
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("host", "given", "recipe"), RECIPES, ids=[host for host, _, _ in RECIPES])
 def test_the_documented_hook_of_each_host_brings_the_skills(
     host: str, given: str, recipe: str, run: Run, monkeypatch: pytest.MonkeyPatch

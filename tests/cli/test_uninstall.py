@@ -68,6 +68,7 @@ def test_every_file_is_listed_or_said_to_stay(run: Run, home: Path, tmp_path: Pa
     assert told["removed"] is False
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("with_config", [False, True], ids=["", "with the config"])
 def test_it_is_taken_away_and_clients_get_back_what_they_had(with_config: bool, run: Run, home: Path, tmp_path: Path):
     code, out, err = run("uninstall", "--yes", *(["--all"] if with_config else []))

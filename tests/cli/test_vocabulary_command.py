@@ -90,6 +90,7 @@ async def test_what_is_denied_now_is_not_shown_and_is_forgotten_all_the_same(tmp
     assert json.loads(out) == {"forgotten": 3}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("meant", "gone"), [(["--all"], 3), (["--tool", FEED], 2), (["--principal", "ann"], 1)])
 async def test_all_that_is_meant_is_forgotten_at_once(tmp_path, run, monkeypatch, meant, gone):
     await taught(tmp_path)

@@ -65,6 +65,7 @@ def test_there_are_at_least_forty_shapes_over_twelve_clients():
     assert len(client_table().clients) == 12
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CLIENT_TEXTS, ids=_named)
 def test_each_shape_comes_to_what_it_means(case: ClientText, read: Read, user: UserEnvironment, tmp_path: Path):
     found = read(case)

@@ -83,6 +83,7 @@ async def address(served: dict[str, bool]) -> AsyncGenerator[Address]:
 # -- the ways there ------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @EVERY_WAY
 async def test_tools_are_listed_and_called_with_progress_errors_and_the_headers_of_the_entry(
     served: Any, reached: Any, era: str
@@ -133,6 +134,7 @@ async def test_arguments_that_the_server_wants_in_headers_are_mirrored_there():
 # -- deadlines -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @MAIN_WAYS
 async def test_a_call_without_an_answer_ends_at_its_deadline(served: Any, reached: Any, era: str):
     options = {"call_timeout_s": DEADLINE_S, **reached}
@@ -237,6 +239,7 @@ LOST_SESSIONS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled
 @LOST_SESSIONS
 async def test_a_call_in_a_session_that_has_ended_is_sent_again_in_a_new_one(status: int, code: int, message: str):
     async with scripted(healthy) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:

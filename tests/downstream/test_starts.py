@@ -57,6 +57,7 @@ async def test_both_eras_are_spoken_the_newer_one_where_there_is_a_choice(tmp_pa
     assert len(fake.starts()) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("speaks", "is_modern", "era"),
     [
@@ -77,6 +78,7 @@ async def test_for_a_client_that_can_be_asked_its_own_era_is_spoken_where_there_
     assert len(fake.starts()) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_every_handshake_revision_is_spoken(tmp_path: Path, version: str):
     fake = FakeServer(tmp_path, eras=["legacy"], legacy_version=version)
@@ -181,6 +183,7 @@ async def test_a_version_of_neither_era_is_refused(tmp_path: Path):
 # -- deadlines and exits -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("point", "era"), [("spawn", None), ("initialize", "legacy"), ("discover", "modern"), ("list", None)]
 )
@@ -207,6 +210,7 @@ async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, p
         await until(lambda: not fake.survivors())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", ["spawn", "initialize", "discover", "list"])
 async def test_a_server_that_exits_is_told_with_its_status_and_its_last_words(tmp_path: Path, point: Any):
     eras: Any = {"initialize": ["legacy"]}.get(point, ["legacy", "modern"])

@@ -48,6 +48,7 @@ def test_what_is_no_json_is_counted_all_the_same(text: bytes):
     assert 1 <= ValueCount().add(text) <= 1 + len(text)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("text", "more"),
     [

@@ -116,6 +116,7 @@ async def test_a_call_is_answered_with_what_the_tool_returned():
     assert openai == {"type": "function_call_output", "call_id": "call_1", "output": output}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("block", "said"),
     [

@@ -80,6 +80,7 @@ async def coroutine() -> str:
     return "done"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "function",
     [
@@ -195,6 +196,7 @@ class Pair(NamedTuple):
     image: types.ImageContent
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -245,6 +247,7 @@ async def test_a_model_whose_bytes_are_no_text_is_an_error_that_says_what_to_ret
     assert "returned an object of Photo with bytes that are no text: set ser_json_bytes='base64'" in result.text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("value", "kinds"),
     [

@@ -331,6 +331,7 @@ def with_model(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_with_a_model_it_compares_by_meaning_as_the_server_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: World
 ):
@@ -536,6 +537,7 @@ def test_other_files_and_missing_ones_are_named(tmp_path: Path):
 # -- manners ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_starts_no_thread_writes_nothing_and_sets_up_no_logging(tmp_path: Path):
     code = """
 import os, sys, threading, logging, warnings

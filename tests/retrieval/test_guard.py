@@ -17,6 +17,7 @@ def found() -> dict[str, Figures]:
     return {name: measured(name) for name in SETS}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "group"), GROUPS)
 def test_no_group_of_requests_is_answered_worse_than_recorded(found: dict[str, Figures], name: str, group: str):
     """By more than two queries' worth where the group is everything, else by more than one's."""

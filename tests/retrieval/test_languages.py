@@ -20,6 +20,7 @@ def tools() -> Figures:
     return by_language(outcomes(load(SETS["tools"])))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("language", [ALL, *LANGUAGES])
 def test_tools_are_found_by_requests_in_each_language(tools: Figures, language: str):
     assert tools[language]["requests"] == (60 if language == ALL else 10)

@@ -71,6 +71,7 @@ async def test_skills_that_a_session_was_given_are_told(tmp_path):
 SCOPED = {"skills": {"core_pack": False}, "servers": {"zoo": {"default_loading_mode": "skill"}}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_active_skills_are_told_with_their_tools_until_they_are_let_go(tmp_path, transport, era):

@@ -15,6 +15,7 @@ def test_every_group_has_tests_and_every_marker_a_group():
     assert {name for text in tests for name in MARK.findall(text)} == GROUPS.keys() - {COUNTS}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pattern", [pattern for group in GROUPS.values() for pattern in group.about])
 def test_group_is_about_files_that_exist(pattern: str):
     assert any(ROOT.glob(pattern))

@@ -106,6 +106,7 @@ def test_every_fault_of_a_module_is_python(module: Module):
         compile(mutant.applied(source), file, "exec")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("module", MODULES.values(), ids=list(MODULES))
 def test_every_fault_that_is_listed_as_equivalent_can_be_made_and_has_a_reason(module: Module):
     assert all((ROOT / test).exists() for test in module.tests)

@@ -1,4 +1,4 @@
-"""Of a sampled test, the quick suite runs every fifth parameter, and the slow suite all others."""
+"""Of a sampled test, the quick suite runs every fifth parameter, at least one, and the slow suite all others."""
 
 import os
 import subprocess
@@ -15,6 +15,16 @@ import pytest
 @pytest.mark.parametrize("era", ["old", "new"])
 @pytest.mark.parametrize("case", range(5))
 def test_sampled(case, era):
+    pass
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("era", ["old", "new"])
+def test_eras(era):
+    pass
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("era", ["old", "new"])
+def test_eras_too(era):
     pass
 
 @pytest.mark.parametrize("case", range(3))
@@ -37,6 +47,8 @@ def test_each_parameter_runs_in_one_of_both_suites(tmp_path: Path):
     (tmp_path / "test_suite.py").write_text(SUITE)
     quick, slow = collected(tmp_path, "-m", "not slow"), collected(tmp_path, "-m", "slow")
     sampled = [f"test_suite.py::test_sampled[{case}-{era}]" for case in range(5) for era in ("old", "new")]
-    assert quick == [sampled[0], sampled[5], *(f"test_suite.py::test_whole[{case}]" for case in range(3))]
-    assert sorted(slow) == sorted(set(sampled) - set(quick))
+    eras = [f"test_suite.py::{test}[{era}]" for test in ("test_eras", "test_eras_too") for era in ("old", "new")]
+    whole = [f"test_suite.py::test_whole[{case}]" for case in range(3)]
+    assert quick == [sampled[3], sampled[8], eras[0], eras[3], *whole]
+    assert sorted(slow) == sorted({*sampled, *eras} - set(quick))
     assert collected(tmp_path, "-m", "not slow", "test_suite.py::test_sampled[3-new]") == [sampled[7]]

@@ -429,6 +429,7 @@ class TestSharedVectors:
         room.semantic.prepare(later)
         assert room.semantic.is_quick(later)
 
+    @pytest.mark.slow
     def test_vectors_of_no_known_documents_are_forgotten(self):
         said = [f"wood {'wall ' * number}" for number in range(3000)]
         room = Room(*said)

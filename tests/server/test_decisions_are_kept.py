@@ -33,6 +33,7 @@ async def test_what_a_session_has_activated_stays_activated_whatever_becomes_of_
         assert "db__read" in await client.names()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("lose", [delete, garble])
 async def test_active_skills_of_a_session_id_stay_active_until_they_are_let_go(tmp_path, lose, era):

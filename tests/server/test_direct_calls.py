@@ -37,6 +37,7 @@ def bare(result):
 # -- the way there -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_an_unlisted_but_allowed_tool_can_be_called_by_its_name(tmp_path, era, server_era):
     async with world(tmp_path, {"db": answering(text("got it"), server_era)}, listing="auto") as w:
@@ -160,6 +161,7 @@ PUBLIC = json.loads(json.dumps(BLOCKS).replace("file://", "toolcrib://servers/db
 """The same with URIs that can be read through toolcrib."""
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_a_result_passes_through_as_it_is_but_for_the_uris_of_its_resources(tmp_path, era, server_era):
     result = {
@@ -207,6 +209,7 @@ async def test_a_result_that_is_none_by_the_protocol_is_passed_on_without_a_fuss
             assert await client.call("db__get") == await client.tool_call("db__get")
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_a_json_rpc_error_passes_through_with_code_and_data(tmp_path, era, server_era):
     error = MCPError(-32050, "quota is used up", {"left": 0, "deep": [1]})
@@ -216,6 +219,7 @@ async def test_a_json_rpc_error_passes_through_with_code_and_data(tmp_path, era,
     assert caught.value.error == types.ErrorData(code=-32050, message="quota is used up", data={"left": 0, "deep": [1]})
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_progress_passes_through(tmp_path, era, server_era):
     async def working(call):
@@ -236,6 +240,7 @@ async def test_progress_passes_through(tmp_path, era, server_era):
     assert seen == [(1, 2, "half"), (2, 2, None)] * 2
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_progress_that_nobody_asked_for_is_not_sent(tmp_path, era, server_era):
     async def working(call):
@@ -253,6 +258,7 @@ def cancelled(server: MemoryServer) -> list[str]:
     return [message["params"]["requestId"] for message in told]
 
 
+@pytest.mark.sampled
 @both_sides
 async def test_a_callers_cancellation_reaches_the_server(tmp_path, era, server_era):
     running = anyio.Event()

@@ -65,6 +65,7 @@ async def test_a_connection_that_has_shaken_hands_refuses_an_envelope_and_still_
         assert await client.names() == BUILTINS
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("listing", "mode", "version"),
     [
@@ -86,6 +87,7 @@ async def test_the_sdks_own_client_is_served_in_process_too(tmp_path, listing, m
         assert len((await client.list_tools()).tools) == len(BUILTINS) + (version != MODERN)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("listing", ["stable", "auto"])
 @pytest.mark.parametrize(("era", "version"), [("legacy", "2025-11-25"), ("auto", MODERN), (MODERN, MODERN)])
 async def test_both_eras_are_served_otherwise(tmp_path, listing, era, version):

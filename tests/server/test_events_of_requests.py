@@ -260,6 +260,7 @@ async def test_sessions_are_told_apart_and_named_after_who_asks(tmp_path):
     assert [label.rpartition("-")[0] for label in labels] == ["local", "local", "ana", "local"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 async def test_all_events_of_a_session_have_one_label_with_the_name_of_the_client(tmp_path, era):
     async with world(tmp_path, {"db": TOOLS}, {"skills": {"directory": {"enabled": True}}}, listing="auto") as w:

@@ -37,6 +37,7 @@ async def declared_to(client: Client) -> JsonObject:
     return {name: each for name, each in answer["capabilities"].get("extensions", {}).items() if name == UI}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ["legacy", MODERN])
 @pytest.mark.parametrize("spoken", ["legacy", "modern"])
 async def test_what_a_listed_server_declares_is_declared(tmp_path, era, spoken):

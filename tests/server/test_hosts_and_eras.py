@@ -77,6 +77,7 @@ async def test_without_a_session_they_are_served_too(tmp_path, host):
         assert await client.names() == BUILTINS
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("host", [*CONSTANT, "claude-code"])
 async def test_a_dynamic_list_that_is_written_by_hand_grows_in_every_host(tmp_path, host):
     async with world(tmp_path, SERVERS, listing="dynamic") as w:
@@ -111,6 +112,7 @@ async def test_the_config_says_which_list_a_client_gets_by_its_name(tmp_path):
             assert client.protocol_version == MODERN
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("token", ["", "token-ann"])
 @pytest.mark.parametrize(
     ("host", "chosen", "grows"),
@@ -170,6 +172,7 @@ async def test_so_may_one_that_has_not_waited_for_the_answer_to_its_probe(both: 
         assert len((await raw(client, "tools/list", {}))["tools"]) == len(BUILTINS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
 async def test_after_a_request_without_a_session_there_is_no_handshake(both: World, method):
     async with both.client(MODERN) as client:
@@ -181,6 +184,7 @@ async def test_after_a_request_without_a_session_there_is_no_handshake(both: Wor
         assert len(await client.tools()) == len(BUILTINS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("host", GROWING)
 async def test_a_probe_settles_nothing_whatever_is_answered(tmp_path, host):
     async with world(tmp_path, SERVERS) as w, w.client(MODERN, name=host) as client:

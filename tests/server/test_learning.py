@@ -59,6 +59,7 @@ async def comes(client: Client, query: str, names: list[str]) -> None:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_word_that_no_tool_has_is_learnt_by_the_call_after_a_search_and_kept(tmp_path, era, transport):

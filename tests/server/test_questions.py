@@ -121,6 +121,7 @@ async def _no(*_args: Any) -> Any:
 # -- the four pairings ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", QUESTIONS)
 @pytest.mark.parametrize("of_server", ERAS)
 @pytest.mark.parametrize("of_client", ERAS)
@@ -136,6 +137,7 @@ async def test_a_question_of_a_server_reaches_the_caller_and_the_answer_the_serv
     assert called_once(server)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("door", ["direct", "tool_call"])
 @pytest.mark.parametrize("of_server", ERAS)
 async def test_it_is_the_same_through_tool_call(tmp_path, of_server, door):
@@ -206,6 +208,7 @@ async def test_what_a_client_has_not_declared_it_is_not_asked(tmp_path, of_serve
     assert heard == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("capabilities", "params", "refused"),
     [
@@ -688,6 +691,7 @@ async def test_a_call_whose_connection_ends_says_why_and_that_it_may_have_run(tm
 # -- prompts and resources -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("of_server", ERAS)
 @pytest.mark.parametrize("of_client", ERAS)
 async def test_a_prompt_and_a_resource_may_ask_too(tmp_path, of_client, of_server):

@@ -47,6 +47,7 @@ def joined(pages: list[JsonObject]) -> str:
     return "".join(block["text"] for page in pages for block in page["content"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("door", ["direct", "tool_call", "tool_call_read"])
 async def test_nothing_of_a_result_is_lost(tmp_path, era, door):
@@ -95,6 +96,7 @@ async def test_a_growing_list_shows_it_from_the_first_cut_result_on(tmp_path):
         assert "read_more" not in await other.names()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(("calls", "door"), [("split", "tool_call_read"), ("single", "tool_call")])
 async def test_a_constant_list_never_shows_it_and_a_listed_tool_leads_to_it(tmp_path, era, calls, door):

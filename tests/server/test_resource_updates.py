@@ -28,6 +28,7 @@ def updates(client) -> list[str]:
     ]
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_an_update_reaches_who_has_subscribed_under_the_public_uri(tmp_path, era, down):
@@ -44,6 +45,7 @@ async def test_an_update_reaches_who_has_subscribed_under_the_public_uri(tmp_pat
         assert (updates(one), updates(other)) == ([A], [B])
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_a_subscription_is_held_once_and_let_go_with_the_last_who_wants_it(tmp_path, era, down):

@@ -22,6 +22,7 @@ async def prompts(client):
     return (await client.ask("prompts/list"))["prompts"]
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_a_prompt_of_a_server_is_listed_and_got_under_its_public_name(tmp_path, era, down):
@@ -45,6 +46,7 @@ async def test_an_unknown_prompt_is_refused_and_no_server_is_asked(tmp_path, era
         assert "prompts/get" not in ask.methods()
 
 
+@pytest.mark.sampled
 @BOTH
 async def test_prompts_of_servers_follow_those_for_skills_in_pages(tmp_path, era):
     write(tmp_path / "project" / ".toolcrib" / "skills" / "tea", "SKILL.md", "---\nname: tea\ndescription: Tea.\n---\n")

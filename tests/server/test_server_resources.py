@@ -39,6 +39,7 @@ async def read(client, uri: str):
     return (await client.ask("resources/read", {"uri": uri}))["contents"]
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_a_resource_of_a_server_is_listed_and_read_under_a_public_uri(tmp_path, era, down):
@@ -159,6 +160,7 @@ async def test_an_index_without_resources_has_the_server_listed_in_the_backgroun
         assert await uris(client) == ["toolcrib://servers/docs/docs://a"]
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_a_change_of_a_servers_list_is_told_to_those_whose_list_changes(tmp_path, era, down):
@@ -206,6 +208,7 @@ async def test_a_server_that_hangs_or_cannot_be_started_is_told_by_name(tmp_path
 # -- completions ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @BOTH
 @DOWN
 async def test_arguments_are_completed_by_the_server_under_its_own_names(tmp_path, era, down):

@@ -70,6 +70,7 @@ async def noticed(client, *names: str) -> None:
 # -- while serving -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 async def test_new_changed_and_removed_skills_are_noticed_while_serving(tmp_path, era):
     put(repo(tmp_path), "tea", "Makes tea.")
@@ -85,6 +86,7 @@ async def test_new_changed_and_removed_skills_are_noticed_while_serving(tmp_path
         assert "Brews coffee." in await given(client, "coffee")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 async def test_clients_that_list_resources_are_told_of_other_skills_of_their_own(tmp_path, era):
     put(repo(tmp_path), "tea", "Makes tea.")
@@ -252,6 +254,7 @@ async def test_namesakes_that_differ_are_all_kept(tmp_path):
 # -- packs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("update", "shown"), [(True, "Brew green tea."), (False, "Brew some tea.")])
 async def test_an_edited_pack_replaces_its_skills_only_where_the_config_wants_it(tmp_path, update, shown):
     config = packed(update_existing_pack_skills=update)
@@ -395,6 +398,7 @@ def in_directory(client) -> list[str]:
 # -- the index -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damage", [os.urandom(20_000), b"not a database", b"SQLite format 3\0" + b"\xff" * 8000])
 async def test_a_damaged_index_is_moved_aside_and_made_anew(tmp_path, damage):
     put(repo(tmp_path), "tea", "Makes tea.")

@@ -27,6 +27,7 @@ async def completed(client, prompt: str, argument: str, value: str) -> Any:
     return (await client.ask("completion/complete", params))["completion"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("servers", [{}, {"zoo": MemoryServer([tool("feed")])}], ids=["no server", "a server"])
 async def test_names_of_skills_are_completed_whether_servers_complete_or_not(shelf, era, servers):

@@ -319,6 +319,7 @@ async def test_where_a_skill_lies_is_told_to_the_client_on_this_machine(shelf, t
     assert (str(shelf) in json.dumps([answer, raw])) is is_told
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("end", ["", "/", "/SKILL.md"])
 async def test_the_path_that_an_answer_shows_names_the_skill_and_no_other_path_does(shelf, end):
     folder = f"{repo(shelf) / 'forms'}{end}"
@@ -367,6 +368,7 @@ async def test_a_file_of_a_skill_is_given_as_text_in_the_skills_wrapper(shelf):
     assert skill_text("forms").strip() in whole
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "written",
     ["docs/more.md", "./docs/more.md", "skill://repo/forms/docs/more.md", "docs/more.md#more", "BASE/docs/more.md"],
@@ -377,6 +379,7 @@ async def test_a_file_is_found_as_its_author_links_to_it(shelf, written):
     assert "# More" in text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("written", "near"),
     [
@@ -477,6 +480,7 @@ async def test_what_a_session_has_is_only_named(shelf):
         assert second["skills"] == first["skills"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "arguments",
     [{"force": True}, {"max_tokens": 1501}, {"format": "raw"}, {"file": "SKILL.md"}],
@@ -619,6 +623,7 @@ def check_budget(answer, count: int, budget: int, how: str) -> None:
     assert text.count("<skill ") == text.count("\n</skill>")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["injection", "raw"])
 async def test_every_budget_holds_over_the_wire(tmp_path, how):
     shelve_bodies(tmp_path)

@@ -135,6 +135,7 @@ async def test_what_fits_no_skill_is_said_to(forms):
     assert (event["skill_count"], event["final_tokens_est"], event["raw_tokens_est"]) == (0, 0, 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("budget", [200, 400, 2000])
 async def test_the_skills_of_a_task_keep_the_budget_together(tmp_path, budget):
     for name in ("one", "two", "three"):

@@ -192,6 +192,7 @@ async def test_the_body_a_tag_and_a_trigger_of_its_own_find_a_skill_too(shelf):
         assert await found(client, "madam") == ["letters"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("query", ["git-bisect", "$git-bisect", "Git Bisect", "GIT_BISECT"])
 async def test_a_name_is_found_by_itself_however_it_is_spelled(shelf, query):
     async with world(shelf, SERVERS, skills()) as w, w.client() as client:

@@ -321,6 +321,7 @@ async def test_a_server_that_never_gives_a_file_costs_only_that_skill(tmp_path: 
             assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["tea"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "files",
     [
@@ -366,6 +367,7 @@ async def test_what_was_known_stays_if_a_server_ends_while_its_skills_are_read(t
         assert [each["name"] for each in (await client.skill("list"))["skills"]] == ["brewing"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("skills", [{"enabled": False}, {"from_servers": False}])
 async def test_a_config_that_wants_none_has_none_read_and_one_that_wants_them_later_has_them(
     tmp_path: Path, skills: JsonObject

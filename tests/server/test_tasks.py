@@ -48,6 +48,7 @@ def server(form: str, script: Any = found, **more: Any) -> TaskServer:
     return TaskServer(eras=(form,), script=script, **more)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("door", ["direct", "tool_call"])
@@ -108,6 +109,7 @@ async def connected(w: World, mode: str, **options: Any) -> AsyncGenerator[Tasks
         yield Tasks(client)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("door", ["lab__research", "tool_call"])
@@ -218,6 +220,7 @@ async def test_a_client_that_gives_up_has_the_task_cancelled(tmp_path: Path, for
     assert lab.cancelled == ["task-1"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_cancels_its_task_and_is_told_so(tmp_path: Path, form: str, mode: str):
@@ -247,6 +250,7 @@ async def test_the_questions_of_a_task_reach_a_client_that_knows_no_tasks(tmp_pa
     assert result["content"][0]["text"] == "Who?"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 async def test_the_questions_of_a_task_reach_a_client_in_the_way_of_its_own_era(tmp_path: Path, form: str, mode: str):
@@ -270,6 +274,7 @@ async def test_the_questions_of_a_task_reach_a_client_in_the_way_of_its_own_era(
     assert result["content"][0]["text"] == "Who?"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_task_that_fails_has_the_error_of_its_server(tmp_path: Path, form: str, mode: str):
@@ -496,6 +501,7 @@ async def test_tasks_are_told_in_events(tmp_path: Path):
     assert ended["status"] == "completed"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_task_may_have_ended_when_it_is_made(tmp_path: Path, form: str, mode: str):
@@ -624,6 +630,7 @@ async def test_after_a_restart_of_toolcrib_a_task_is_said_to_be_lost(tmp_path: P
     assert state["status"] == "working"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_server_of_both_eras_makes_tasks_for_clients_of_either(tmp_path: Path, mode: str):
     async def ask(_context: Any, params: Any) -> types.ElicitResult:

@@ -198,6 +198,7 @@ async def test_at_most_ten_are_found_unless_more_are_configured(tmp_path):
         assert len(await client.found("tool collection", limit=3)) == 3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_same_search_gives_the_same_answer_byte_for_byte_also_after_a_restart(tmp_path, era):
     async def answers() -> set[str]:
@@ -581,6 +582,7 @@ async def test_the_usage_promises_no_list_to_a_host_that_looks_at_its_own_only_o
     assert promised == {"codex-mcp-client": False, "claude-code": True, "opencode": True, "somebody": True}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("call_tools", "pattern", "doors"),
     [

@@ -47,6 +47,7 @@ SPELLINGS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spelling", SPELLINGS)
 async def test_every_spelling_means_the_tool_which_is_told_by_its_public_name(tmp_path, spelling):
     put(repo(tmp_path), "review", tools=[spelling])
@@ -112,6 +113,7 @@ async def test_a_skill_that_names_nothing_is_given_as_it_was(tmp_path):
         assert (await text_of(client, "review")).startswith("<skill ")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("max_tokens", [200, 400, 6000])
 async def test_what_is_said_of_tools_keeps_the_budget(tmp_path, max_tokens):
     names = [f"tool_number_{number}" for number in range(60)]
