@@ -1,12 +1,12 @@
 """Fifty clients over HTTP for half an hour: twenty servers, four of which misbehave, reloads, and servers killed.
 
 Every five seconds the config is another and toolcrib takes it over; every seven a healthy server is killed with signal
-9. Each client opens a session, calls, ends it and begins anew. A call is late when neither a result nor
-an error comes before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds
-(memory, threads, descriptors but for the pipes of servers that are running then and those that SQLite keeps for its
-next reader) is compared once all clients have
-left, with what it held after a first round of the same had come and left: four minutes, in which pools and buffers
-fill. ``--svg FILE`` draws memory and the 99th percentile over time, with axes and marks.
+9. Each client opens a session, calls, ends it and begins anew. A call is late when neither a result nor an error comes
+before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds (memory,
+threads, descriptors but for the pipes of servers that are running then and those that SQLite keeps for its next reader)
+is compared once all clients have left, with what it held after a first round of the same had come and left: four
+minutes, in which pools and buffers fill. ``--svg FILE`` draws memory and the 99th percentile over time, with axes and
+marks.
 """
 
 import itertools

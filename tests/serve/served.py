@@ -37,7 +37,7 @@ PATIENCE_S = 60
 def write_config(folder: Path, *fakes: FakeServer, limits: JsonObject | None = None, **toolcrib: Any) -> Path:
     """Write a config with a cache of its own; ``toolcrib`` is its key of that name.
 
-    Servers get a moment to stop, and a first answer waits for their lists as long as a test waits for the answer.
+    Servers get a moment to stop, and a first answer waits for their lists half as long as a test waits for the answer.
     """
     bounds = {"close_timeout_s": 0.6, "first_index_wait_s": PATIENCE_S / 2, **(limits or {})}
     # The list of an installation without the extra, as in memory.
