@@ -1,4 +1,4 @@
-"""What all tests share: how long one may take, and which inputs Hypothesis draws."""
+"""What all tests share: what each has for itself, and which inputs Hypothesis draws."""
 
 import gc
 import logging
@@ -16,18 +16,14 @@ from hypothesis import Phase, settings
 
 import blocking
 from e2e.npm import HOW_TO_INSTALL, Npm, find
-from patience import patience_s
 from toolcrib.downstream.states import Arriving
 from toolcrib.search import static_model
 
-pytest_plugins = ["reruns", "delays", "samples"]
+pytest_plugins = ["reruns", "delays", "samples", "timeouts"]
 
 blocking.install()
 
 MODEL_PACKAGE = static_model.PACKAGE
-
-SLOW_S = patience_s(600)
-"""Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
 # Shrinking has no clock and may take longer than a test may: what was found is shrunk by whoever mends it.
@@ -129,15 +125,10 @@ def npm() -> Npm:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    draws_many = config.option.hypothesis_profile in {"ci", "explore"}
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if "npm" in getattr(item, "fixturenames", ()) or item.get_closest_marker("full"):
             item.add_marker(pytest.mark.slow)
-        slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
-        has_many_inputs = draws_many and item.get_closest_marker("hypothesis")
-        if (slow or has_many_inputs) and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_S))
 
 
 @pytest.hookimpl(wrapper=True)

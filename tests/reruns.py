@@ -6,7 +6,8 @@ A test that failed, ran out of time or crashed its worker is repeated twice, eac
 beside it. If either repetition fails, the test is broken. If both pass, it is unstable: its first failure is printed
 whole, and written to a file in ``FOLDER``. The run fails if a test is broken, if ``FOLDER`` then has more than two
 files (several runs may share it), or if an unstable test is listed in tests/unstable.toml, that is, has been seen
-before. Of a crash only the name of the worker is known: what it printed last is further up.
+before. Of a crash only the name of the worker is known: what it printed last, or where it stood as it ran out of time,
+is further up.
 """
 
 import json
