@@ -19,12 +19,14 @@ REPORT = """<testsuites><testsuite><testcase name="a" time="1.5"><properties><pr
 MET = '<properties><property name="goal met" value="True"/></properties>'
 
 
-def functions_in(path: str) -> set[str]:
+def functions_in(path: str) -> dict[str, list[str]]:
+    """Return the functions of a file, each with its decorators."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {function.name: list(map(ast.unparse, function.decorator_list)) for function in functions}
 
 
-def test_each_promise_names_a_test_that_is_there():
+def test_each_promise_names_a_test_that_is_there_and_runs_with_all_its_parameters():
     rows = [
         found.groups() for found in ROW.finditer(PAGE.read_text(encoding="utf-8")) if not found[1].startswith("---")
     ]
@@ -34,7 +36,9 @@ def test_each_promise_names_a_test_that_is_there():
         assert named, promise
         for path, name in named:
             assert (ROOT / path).is_file(), (promise, path)
-            assert not name or name in functions_in(path), (promise, path, name)
+            functions = functions_in(path)
+            assert not name or name in functions, (promise, path, name)
+            assert "pytest.mark.sampled" not in functions.get(name, ()), (promise, path, name)
 
 
 @pytest.mark.parametrize("name", THREATS)

@@ -6,7 +6,6 @@ worker reaches nobody: the test would look as if its worker had crashed.
 
 import faulthandler
 import os
-import sys
 from collections.abc import Generator, Sequence
 
 import pytest
@@ -27,7 +26,7 @@ _stderr = pytest.StashKey[int]()
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the file descriptor that a worker shares with whoever started it: what is captured is lost with it."""
     if hasattr(config, "workerinput"):
-        config.stash[_stderr] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)
+        config.stash[_stderr] = os.dup(2)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -25,7 +25,6 @@ async def test_what_a_server_lists_for_the_first_time_is_no_change_nor_is_the_sa
         assert told(w) == []
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("facts", "keys"),
     [

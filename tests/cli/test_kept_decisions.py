@@ -69,7 +69,6 @@ def empty(cache: Path, _run: Run) -> None:
     (cache / "skills.db").write_bytes(b"")
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("lose", [delete, garble, clear, empty])
 def test_a_skill_that_was_switched_off_stays_off_whatever_becomes_of_the_cache(
     run: Run, cache: Path, lose: Callable[[Path, Run], None]

@@ -606,7 +606,6 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("key", ["own", "text"])
 @pytest.mark.parametrize("line", MALFORMED, ids=range(len(MALFORMED)))
 async def test_whoever_waits_for_an_answer_that_is_malformed_is_told_at_once(line: str, key: str):

@@ -319,7 +319,6 @@ async def test_where_a_skill_lies_is_told_to_the_client_on_this_machine(shelf, t
     assert (str(shelf) in json.dumps([answer, raw])) is is_told
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("end", ["", "/", "/SKILL.md"])
 async def test_the_path_that_an_answer_shows_names_the_skill_and_no_other_path_does(shelf, end):
     folder = f"{repo(shelf) / 'forms'}{end}"
