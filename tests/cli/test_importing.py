@@ -4,10 +4,12 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.command_line import Run
+from fakes.menu import FakeServer, tool
 from toolcrib.config.loading import load
 from toolcrib.config.settings import HttpTarget, StdioTarget
 
@@ -46,7 +48,7 @@ def test_what_was_found_is_shown_and_nothing_is_written_where_nobody_can_be_aske
     assert (code, written.exists()) == (1, False)
     assert "Nothing was written. Add --yes" in err
     assert "git   Cursor, Codex  uvx mcp-server-git" in out
-    assert "git: its tools: without git_reset, git_add" in out
+    assert "git: its tools: without git_reset, reset, git_add, add" in out
     assert "gh: contains secrets in headers.Authorization" in out
     assert "db: contains secrets in " in out
     assert "canary" not in out + err
@@ -59,7 +61,7 @@ def test_servers_are_written_for_their_owner_alone_and_their_sources_stay(run: R
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     document = json.loads(written.read_text())
     assert list(document["mcpServers"]) == ["git", "gh", "db"]
-    assert document["toolcrib"]["policy"] == {"deny": ["git.git_reset", "git.git_add"]}
+    assert document["toolcrib"]["policy"] == {"deny": ["git.git_reset", "git.reset", "git.git_add", "git.add"]}
     assert (home / ".cursor" / "mcp.json").read_text() == CURSOR
     assert (home / ".codex" / "config.toml").read_text() == CODEX
     assert "canary" not in out + err
@@ -250,7 +252,7 @@ def test_programs_get_the_whole_of_it_and_nothing_is_written_unless_they_say_so(
     code, out, _err = run("init", "--json")
     found = json.loads(out)
     assert (code, found["written"], written.exists()) == (0, [], False)
-    assert found["servers"][0]["denied"] == ["git_reset", "git_add"]
+    assert found["servers"][0]["denied"] == ["git_reset", "reset", "git_add", "add"]
     assert found["servers"][1]["secrets"] == ["headers.Authorization"]
     assert "canary" not in out
     code, out, _err = run("init", "--json", "--yes")
@@ -394,3 +396,25 @@ def test_a_person_at_a_terminal_is_asked_about_a_bridge(
     assert run("import", str(file))[0] == 0
     assert asked[0] == "wiki: reached by mcp-remote. Connect directly instead? [Y/n] "
     assert ("url" in json.loads(written.read_text())["mcpServers"]["wiki"]) == is_direct
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"tools": {"exclude": ["drop"]}},
+        {"disabledTools": {"drop": True}},
+        {"toolFilter": {"mode": "block", "list": ["drop"]}},
+        {"excludeTools": ["zoo__drop"]},
+    ],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_a_tool_that_its_client_denied_does_not_exist_in_what_was_imported(run: Run, tmp_path: Path, rule: Any):
+    fake = FakeServer(tmp_path, tools=[tool("drop", "Drop all."), tool("get", "Get one.")])
+    source, config = tmp_path / "theirs.json", tmp_path / "ours.json"
+    source.write_text(json.dumps({"mcpServers": {"zoo": {**fake.entry(), **rule}}}))
+    assert run("import", str(source), "--yes", "--config", str(config))[0] == 0
+    code, out, err = run("call", "zoo__drop", "--config", str(config))
+    assert (code, out) == (1, "")
+    assert err.startswith("Unknown tool: zoo__drop")
+    assert run("call", "zoo__get", "--config", str(config))[0] == 0
+    assert [call["name"] for call in fake.calls()] == ["get"]

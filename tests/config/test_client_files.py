@@ -288,6 +288,6 @@ def _entries(entries: dict[str, Any]) -> list[FoundServer]:
     client = client_table().clients[5]
     context = VariableContext(client.syntax, Path("/home"), None)
     return [
-        FoundServer(name, client, Path("/f"), ("mcpServers", name), read_entry(entry, client, context))
+        FoundServer(name, client, Path("/f"), ("mcpServers", name), read_entry(name, entry, client, context))
         for name, entry in entries.items()
     ]

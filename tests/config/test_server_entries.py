@@ -218,12 +218,16 @@ RULES = [
     ({"excludeTools": ["drop", "wipe"]}, 'write toolcrib.policy.deny: ["it.drop", "it.wipe"]'),
     ({"disabled_tools": ["drop"]}, 'write toolcrib.policy.deny: ["it.drop"]'),
     ({"includeTools": ["read"]}, 'put tools that may be called into toolcrib.policy.allow: ["it.read"]'),
-    ({"enabled_tools": []}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"enabled_tools": []}, 'write toolcrib.policy.deny: ["it.*"]'),
     ({"tools": ["read"]}, 'put tools that may be called into toolcrib.policy.allow: ["it.read"]'),
-    ({"tools": {"drop": False}}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"tools": {"drop": False}}, 'write toolcrib.policy.deny: ["it.drop"]'),
+    ({"toolPermissions": {"drop": "deny"}}, 'write toolcrib.policy.deny: ["it.drop"]'),
     (
-        {"toolPermissions": {"drop": "deny"}},
-        'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"',
+        {"tools": {"include": ["read"], "exclude": ["it__drop"]}},
+        (
+            'put tools that may be called into toolcrib.policy.allow: ["it.read"]; '
+            'write toolcrib.policy.deny: ["it.it__drop", "it.drop"]'
+        ),
     ),
     ({"blockedToolNames": "drop"}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
     ({"deny": ["a", 3]}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
@@ -240,27 +244,6 @@ def test_a_server_with_rules_of_another_client_is_not_served_and_the_hint_says_w
     [name] = keys
     assert problem.reason == (f"restricts its tools with another client's keys ({name}), which toolcrib does not apply")
     assert problem.hint == f"{hint}; then remove {name} here"
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"excludeTools": []},
-        {"excludeTools": None},
-        {"includeTools": None},
-        {"tools": ["*"]},
-        {"tools": {"read": True}},
-        {"toolPermissions": {}},
-        {"autoApprove": ["read"]},
-        {"alwaysAllow": ["read"]},
-        {"tool_timeout_sec": 60},
-        {"trust": True},
-        {"description": "tools that are denied"},
-    ],
-    ids=lambda each: next(iter(each)),
-)
-def test_a_key_that_forbids_nothing_keeps_no_server_away(keys: Any, load_server: Any):
-    assert list(load_server({"command": "x", **keys}).servers) == ["it"]
 
 
 # Wrong

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.clients.denials import Denials, entry_denials
 from toolcrib.clients.known import Client, Syntax
 from toolcrib.config.env_file import ENV_FILE_MAX_BYTES, parse_variables
-from toolcrib.config.foreign import is_tool_rule, looks_like_sse
+from toolcrib.config.foreign import looks_like_sse
 from toolcrib.config.launching import starts_toolcrib
+from toolcrib.config.tool_rules import Denials, combined, tool_rules
 from toolcrib.config.variables import DOLLAR, variable_name
 
 FILE_MAX_BYTES = 64 * 1024
@@ -192,10 +192,10 @@ _BUILT_IN = ("builtin", "platform", "frontend", "inline_python", "extension", "s
 """Types of servers that are part of a client."""
 _READ = frozenset((*_ADDRESSES, *_ENVIRONMENTS)) | frozenset(
     "command cmd args cwd headers type transport source name description disabled enabled envFile env_vars env_keys "
-    "http_headers env_http_headers bearer_token_env_var requestOptions available_tools".split()
+    "http_headers env_http_headers bearer_token_env_var requestOptions".split()
 )
 _SILENT = frozenset(
-    "autoApprove alwaysAllow trust required alwaysLoad gallery version bundled display_name lastModified $schema tools "
+    "autoApprove alwaysAllow trust required alwaysLoad gallery version bundled display_name lastModified $schema "
     "default_tools_approval_mode supports_parallel_tool_calls remote".split()
 )
 """Keys that change nothing here: questions to the person, and how the client itself starts and shows a server."""
@@ -234,24 +234,33 @@ class ReadEntry:
     obstacle: str = ""
     lost: str = ""
 
+    def restricted(self, denials: Denials) -> "ReadEntry":
+        """Return it with rules that stand outside of the entry, switched off where they are not understood."""
+        found = replace(self, denials=self.denials.narrowed(denials))
+        if not denials.unknown:
+            return found
+        return replace(
+            found, entry={**self.entry, "disabled": True}, obstacle=self.obstacle or _not_understood(denials)
+        )
+
     def unused(self, use: Use) -> "ReadEntry":
         """Return it switched off, for a reason that stands outside of the entry."""
         return replace(self, entry={**self.entry, "disabled": True}, use=use)
 
 
-def read_entry(raw: Any, client: Client, context: VariableContext) -> ReadEntry:
-    """Return what one entry of ``client`` is here."""
+def read_entry(name: str, raw: Any, client: Client, context: VariableContext) -> ReadEntry:
+    """Return what the entry of the server ``name`` of ``client`` is here."""
     if not isinstance(raw, dict):
         return ReadEntry({}, lost="is not an object")
-    return _Reading(cast("JsonObject", raw), client, context).read()
+    return _Reading(name, cast("JsonObject", raw), client, context).read()
 
 
 class _Reading:
-    def __init__(self, raw: JsonObject, client: Client, context: VariableContext) -> None:
+    def __init__(self, name: str, raw: JsonObject, client: Client, context: VariableContext) -> None:
         # Goose's first versions, and VS Code's samples, wrote the entry one level further down.
         inner = as_object(raw.get("config")) or as_object(raw.get("transport"))
-        self._raw = {**raw, **inner} if inner and not _has_target(raw) else raw
-        self._client, self._context = client, context
+        self._written, self._raw = raw, {**raw, **inner} if inner and not _has_target(raw) else raw
+        self._name, self._client, self._context = name, client, context
         self._found = Translation()
         self._translator = Translator(context, self._found)
         self._notices: list[str] = []
@@ -270,9 +279,12 @@ class _Reading:
         if not _is_sound(entry):
             return ReadEntry({}, lost="has values that are no text")
         # Of the raw entry: its rules use the client's own words.
-        denials = entry_denials(raw)
+        rules = tool_rules(raw, self._name)
+        # What stands one level further down may have taken the place of another rule.
+        outer = {} if raw is self._written else tool_rules(self._written, self._name)
+        denials = combined((*rules.values(), *outer.values()))
         options = self._options()
-        self._name_unread()
+        self._name_unread(rules)
         is_off = raw.get("disabled") is True or raw.get("enabled") is False
         obstacle = self._obstacle(denials)
         return ReadEntry(
@@ -295,7 +307,7 @@ class _Reading:
     def _obstacle(self, denials: Denials) -> str:
         """Return why the server must not run with this entry; empty if it may."""
         if denials.unknown:
-            return f"restricts its tools in a way that is not understood ({', '.join(denials.unknown)})"
+            return _not_understood(denials)
         if self._found.obstacles:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""
@@ -434,17 +446,20 @@ class _Reading:
         ]
         return {**options, "inherit_env": inherited} if inherited else options
 
-    def _name_unread(self) -> None:
-        """Notice the keys that nothing was made of."""
+    def _name_unread(self, rules: Mapping[str, Denials]) -> None:
+        """Notice the keys that nothing was made of; the ``rules`` were translated, or have made an obstacle."""
         known = {*_READ, *_SILENT, *self._client.timeouts, "config"}
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
-        # Rules were translated above, or have made an obstacle.
-        unread = [key for key in said if key not in known and not is_tool_rule(key)]
+        unread = [key for key in said if key not in known and key not in rules]
         if unread:
             self._notices.append(f"toolcrib does not support {', '.join(unread)}")
 
     def _text(self, value: Any) -> Any:
         return self._translator.translate(value) if isinstance(value, str) else value
+
+
+def _not_understood(denials: Denials) -> str:
+    return f"restricts its tools in a way that is not understood ({', '.join(denials.unknown)})"
 
 
 def _command_of(raw: JsonObject) -> Any:

@@ -10,7 +10,6 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
-from toolcrib.clients.denials import Denials
 from toolcrib.clients.entries import Use
 from toolcrib.clients.reading import FoundServer
 from toolcrib.config.checks import inspect_server
@@ -37,6 +36,7 @@ from toolcrib.config.private_values import (
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import ServerSettings
+from toolcrib.config.tool_rules import Denials
 from toolcrib.config.variables import VARIABLE, EnvFile, Keyring, MissingSecret, References, Variables, no_keyring
 
 

@@ -10,9 +10,9 @@ from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.clients.denials import (
-    Denials,
     StandingRule,
     denied_servers,
+    listed_denials,
     opencode_rules,
     standing_rules,
     switched_off,
@@ -22,6 +22,7 @@ from toolcrib.clients.entries import Prompt, ReadEntry, Use, VariableContext, re
 from toolcrib.clients.known import Client, Syntax, UserEnvironment, client_of, client_table
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
+from toolcrib.config.tool_rules import Denials
 
 _PROJECT_FOLDERS = (".vscode", ".cursor", ".codex", ".gemini", ".qwen", ".zed", ".claude", ".github")
 """Folders of clients inside a project: the project is the one around."""
@@ -158,17 +159,21 @@ def _rules_beside(client: Client, user: UserEnvironment) -> Iterator[StandingRul
 def _servers(
     document: JsonObject, of: FoundFile, context: VariableContext, rules: list[StandingRule]
 ) -> Iterator[FoundServer]:
-    for place, entries, around in _places(document, of.client):
+    places = list(_places(document, of.client))
+    everybody = frozenset(name for _, entries, _ in places for name in entries)
+    for place, entries, around in places:
         # What stands in a project's part of a file is about that project.
         folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
         names = [name for name, value in entries.items() if value is not None]
         # Disabled servers are imported disabled: a person may enable them later.
         gone, off = denied_servers(around, names), switched_off(around)
         for name in names:
-            read = read_entry(entries[name], of.client, replace(context, folder=folder))
-            denials = (
-                read.denials.narrowed(opencode_rules(document, name)) if of.client.key == "opencode" else read.denials
-            )
+            read = read_entry(name, entries[name], of.client, replace(context, folder=folder))
+            listed = listed_denials(document, name, everybody)
+            read = read.restricted(listed) if listed.restricts else read
+            denials = read.denials
+            if of.client.key == "opencode":
+                denials = denials.narrowed(opencode_rules(document, name))
             denials, may = with_rules(denials, name, rules)
             if name in gone or not may:
                 denials = denials.narrowed(Denials(denied=("*",)))

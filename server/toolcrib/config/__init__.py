@@ -12,9 +12,11 @@ PUBLIC = (
     "loading",
     "paths",
     "private_values",
+    "rule_words",
     "schema",
     "servers",
     "settings",
+    "tool_rules",
     "variables",
 )
 """The modules that other packages may import."""

@@ -10,14 +10,16 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from toolcrib.base.errors import Problem
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
-from toolcrib.base.text import one_line
+from toolcrib.base.text import exact_glob, one_line
 from toolcrib.config.findings import join
+from toolcrib.config.rule_words import RuleKey
+from toolcrib.config.tool_rules import Denials
 
 _RENAME = "rename it to mcpServers"
 _PROGRAM = "command is the program alone, args the list of the rest"
@@ -111,7 +113,7 @@ def foreign_entry(raw: Any, path: str) -> Problem | None:
 
 def foreign_key_hints(entry: JsonObject) -> Mapping[str, str]:
     """Return what keys of an entry mean to other clients, and what to write instead; empty where nothing is lost."""
-    harmless = [key for key in entry if "Tools" in key or "_tools" in key]  # foreign_rules has looked at these
+    harmless = [key for key in entry if RuleKey(key).names_tools]
     harmless += [] if entry.get("enabled") is False else ["enabled"]
     return {**_MEANINGS, **dict.fromkeys(harmless, "")}
 
@@ -211,69 +213,33 @@ def looks_like_sse(url: str) -> bool:
         return False
 
 
-_RULE = re.compile(
-    r"""(?=.*tool).*(?:exclud|disabl|den[iy]|block|forbid|ignor|hid|includ|enabl|allow|permi|only|filter|select|polic)
-    | tools\Z | (?:allow|allowed|deny|denied|blocked|permissions)\Z""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""``excludeTools``, ``includeTools``, ``toolPermissions``, ``disabled_tools``, ``tools`` and what sounds like these."""
-_APPROVAL = re.compile(r"auto|always|trust", re.IGNORECASE)
-"""Keys about what runs without a question to the person: it may run all the same."""
-_NAMES_WHAT_MAY = re.compile(r"(?!.*disallow).*(?:includ|enabl|allow|permit|only|select)|tools\Z", re.IGNORECASE)
-_NAME_MAX = 100
 _SHOWN_MAX = 5
 
 
-def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | None:
+def foreign_rules(key: str, rules: Mapping[str, Denials], path: str) -> Problem | None:
     """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
-    rules = restricting_keys(entry)
-    if not rules:
+    restricting = {name: rule for name, rule in rules.items() if rule.restricts}
+    if not restricting:
         return None
-    named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
-    hints = [_hint(key, name, value) for name, value in rules.items()]
+    named = ", ".join(map(one_line, list(restricting)[:_SHOWN_MAX]))
+    hints = list(dict.fromkeys(hint for rule in restricting.values() for hint in _hints(key, rule)))
     reason = f"restricts its tools with another client's keys ({named}), which toolcrib does not apply"
     return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
-def restricting_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of an entry that forbid tools, each with its value."""
-    return {name: value for name, value in entry.items() if is_tool_rule(name) and _forbids(name, value)}
+def _hints(key: str, rule: Denials) -> Iterator[str]:
+    """Yield what to write instead, as far as the rule is understood."""
+    if rule.allowed:
+        yield f"put tools that may be called into toolcrib.policy.allow: {_globs(key, rule.allowed)}"
+    denied = ("*",) if rule.allowed == () else rule.denied
+    if denied:
+        yield f"write toolcrib.policy.deny: {_globs(key, denied)}"
+    if rule.unknown:
+        yield 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
 
 
-def is_allow_list(name: str) -> bool:
-    """Return whether a key of a rule lists the tools that may be used, and not those that may not."""
-    return _NAMES_WHAT_MAY.match(name) is not None
-
-
-def is_tool_rule(name: str) -> bool:
-    """Return whether a key sounds like a rule about which tools may be used."""
-    return len(name) <= _NAME_MAX and _RULE.match(name) is not None and _APPROVAL.match(name) is None
-
-
-def _forbids(name: str, value: Any) -> bool:
-    if isinstance(value, dict):
-        return not all(member is True for member in cast("dict[str, Any]", value).values())
-    # All tools: as a list of what may be used it forbids nothing, as one of what may not it forbids all.
-    if isinstance(value, list) and "*" in cast("list[Any]", value):
-        return not is_allow_list(name)
-    # An empty list of allowed tools allows none.
-    says_nothing = value is None or (not value and not is_allow_list(name))
-    return not says_nothing
-
-
-def _hint(key: str, name: str, value: Any) -> str:
-    """Return what to write instead, as far as the value can be understood."""
-    names = cast("list[Any]", value) if isinstance(value, list) else list[Any]()
-    # Only a list of plain names can be turned into globs; anything else is left to the person.
-    tools = [each for each in names if isinstance(each, str) and each]
-    if not tools or len(tools) != len(names):
-        return 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
-    if is_allow_list(name):
-        return f"put tools that may be called into toolcrib.policy.allow: {_globs(key, tools)}"
-    return f"write toolcrib.policy.deny: {_globs(key, tools)}"
-
-
-def _globs(key: str, tools: list[str]) -> str:
+def _globs(key: str, tools: Sequence[str]) -> str:
     more = ", …" if len(tools) > _SHOWN_MAX else ""
-    shown = ", ".join(json.dumps(one_line(f"{key}.{tool}"), ensure_ascii=False) for tool in tools[:_SHOWN_MAX])
+    server = exact_glob(key)
+    shown = ", ".join(json.dumps(one_line(f"{server}.{tool}"), ensure_ascii=False) for tool in tools[:_SHOWN_MAX])
     return f"[{shown}{more}]"

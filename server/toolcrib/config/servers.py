@@ -1,7 +1,7 @@
 """Parses entries of ``mcpServers`` into servers to connect to."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from toolcrib.base.errors import Problem
+from toolcrib.base.json_values import as_object
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS
 from toolcrib.config.findings import Findings, ignored_keys, join, near_keys, validation_problems
 from toolcrib.config.foreign import foreign_entry, foreign_key_hints, foreign_rules
@@ -25,6 +26,7 @@ from toolcrib.config.settings import (
     Target,
     fingerprint,
 )
+from toolcrib.config.tool_rules import tool_rules
 from toolcrib.config.variables import References, Variables
 
 _TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
@@ -55,12 +57,13 @@ class ServerReader:
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
         # One for each entry: a variable that is missing leaves out this server only.
         variables = Variables(self.environ, self._references)
-        entry = self._entry(variables.fill(raw, path), path)
+        rules = tool_rules(as_object(raw), key)
+        entry = self._entry(variables.fill(raw, path), path, rules)
         if entry is None:
             return None
         options = _options_of(key, self.section)
         # Serving an entry whose restrictions are not applied would allow what its author forbade.
-        reason = _reason_to_skip(entry, options, variables, path) or foreign_rules(key, raw, path)
+        reason = _reason_to_skip(entry, options, variables, path) or foreign_rules(key, rules, path)
         if reason:
             self.findings.skipped.append(reason)
             return None
@@ -90,8 +93,8 @@ class ServerReader:
             options = options.model_copy(update={"start": "eager"})
         return ServerSettings(key, target, options, fingerprint(target, options, self.section))
 
-    def _entry(self, raw: Any, path: str) -> ServerEntry | None:
-        """Return the entry where its shape is right, with its type settled."""
+    def _entry(self, raw: Any, path: str, rules: Collection[str]) -> ServerEntry | None:
+        """Return the entry where its shape is right, with its type settled; of ``rules`` something else tells."""
         # Before the schema, whose error would only say that command must be text.
         if foreign := foreign_entry(raw, path):
             self.findings.skipped.append(foreign)
@@ -106,7 +109,8 @@ class ServerReader:
             hint = problem.hint or near_keys(raw, ServerEntry.model_fields, foreign_key_hints(raw))
             self.findings.problems.append(replace(problem, hint=hint))
             return None
-        self.findings.notices += ignored_keys(path, raw, ServerEntry.model_fields, foreign_key_hints(raw))
+        others = [name for name in raw if name not in rules]
+        self.findings.notices += ignored_keys(path, others, ServerEntry.model_fields, foreign_key_hints(raw))
         return entry.model_copy(update={"type": _type(entry)})
 
     def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
