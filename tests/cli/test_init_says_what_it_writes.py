@@ -51,6 +51,9 @@ class Written:
     def entry(self, key: str) -> dict[str, Any]:
         return self.document["mcpServers"][key]
 
+    def options(self, key: str) -> dict[str, Any]:
+        return self.document["toolcrib"]["servers"][key]
+
     def is_disabled(self, key: str) -> bool:
         return self.entry(key).get("disabled", False)
 
@@ -156,6 +159,9 @@ ABOUT_A_SERVER: dict[str, Claim] = {
     r"without mcp-remote, whose logins toolcrib cannot use: run `toolcrib login`": lambda it, key: it.entry(key)["url"],
     r"its address ends in /sse, so the older transport is used \(type: sse\)": lambda it, key: (
         it.entry(key)["type"] == "sse" and it.entry(key)["url"].endswith("/sse")
+    ),
+    r"its \w+ of (\S+) is read as (seconds|milliseconds)": lambda it, key, number, unit: (
+        float(number) * (1 if unit == "seconds" else 0.001) in it.options(key).values()
     ),
     r"toolcrib does not support (.+)": lambda it, key, names: not set(_names(names)) & set(it.entry(key)),
 }

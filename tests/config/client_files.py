@@ -627,6 +627,34 @@ extensions:
             "c": Expected({"command": "c", "disabled": True}, obstacle="excludeTools"),
         },
     ),
+    ClientText(
+        "seconds where milliseconds are written",
+        "claude-code",
+        "project/.mcp.json",
+        """{"mcpServers": {"a": {"command": "a", "timeout": 60}, "b": {"command": "b", "timeout": "90000"},
+        "c": {"command": "c", "timeout": 999.5}, "d": {"command": "d", "timeout": 1000},
+        "e": {"command": "e", "timeout": "soon"}, "f": {"command": "f", "timeout": -1}}}""",
+        {
+            "a": Expected({"command": "a"}, {"call_timeout_s": 60}, said=("its timeout of 60 is read as seconds",)),
+            "b": Expected({"command": "b"}, {"call_timeout_s": 90}),
+            "c": Expected({"command": "c"}, {"call_timeout_s": 999.5}, said=("timeout of 999.5 is read as seconds",)),
+            "d": Expected({"command": "d"}, {"call_timeout_s": 1}),
+            "e": Expected({"command": "e"}, said=("toolcrib does not support timeout",)),
+            "f": Expected({"command": "f"}, said=("toolcrib does not support timeout",)),
+        },
+    ),
+    ClientText(
+        "half an hour, and numbers of milliseconds",
+        "other",
+        "project/times.json",
+        """{"mcpServers": {"a": {"command": "a", "timeout": 1800}, "b": {"command": "b", "timeout": 30000},
+        "c": {"command": "c", "timeout": "inf"}}}""",
+        {
+            "a": Expected({"command": "a"}, {"call_timeout_s": 1800}, said=("timeout of 1800 is read as seconds",)),
+            "b": Expected({"command": "b"}, {"call_timeout_s": 30}, said=("timeout of 30000 is read as milliseconds",)),
+            "c": Expected({"command": "c"}, said=("toolcrib does not support timeout",)),
+        },
+    ),
     # -- others, by their words ------------------------------------------------------------------
     ClientText(
         "Continue's list",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -433,12 +434,14 @@ class _Reading:
         if isinstance(described, str) and described.strip():
             options["description"] = literal(described.strip())
         for key, timeout in self._client.timeouts.items():
-            value = self._raw.get(key)
-            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-                # Nobody waits a thousand seconds for a tool, so a large number is one of milliseconds.
-                is_old = timeout.milliseconds_from is not None and value >= timeout.milliseconds_from
-                seconds = value * (0.001 if is_old else timeout.unit_s)
-                options[timeout.option] = int(seconds) if seconds == int(seconds) else seconds
+            number = _positive(self._raw.get(key))
+            if number is None:
+                continue
+            unit_s = timeout.unit_of(number)
+            options[timeout.option] = _plain(number * unit_s)
+            if not timeout.is_sure(number):
+                name = "seconds" if unit_s == 1 else "milliseconds"
+                self._notices.append(f"its {key} of {_plain(number)} is read as {name}")
         inherited = [
             name
             for each in as_list(self._raw.get("env_vars"))
@@ -448,7 +451,8 @@ class _Reading:
 
     def _name_unread(self, rules: Mapping[str, Denials]) -> None:
         """Notice the keys that nothing was made of; the ``rules`` were translated, or have made an obstacle."""
-        known = {*_READ, *_SILENT, *self._client.timeouts, "config"}
+        times = (key for key in self._client.timeouts if _positive(self._raw.get(key)))
+        known = {*_READ, *_SILENT, *times, "config"}
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
         unread = [key for key in said if key not in known and key not in rules]
         if unread:
@@ -464,6 +468,22 @@ def _not_understood(denials: Denials) -> str:
 
 def _command_of(raw: JsonObject) -> Any:
     return raw.get("command") or raw.get("cmd")
+
+
+def _positive(value: Any) -> float | None:
+    """Return the number that a value is, as a number or a text; None where it is none above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number if 0 < number < inf else None
+
+
+def _plain(number: float) -> float:
+    """Return a number as a person writes it: a whole one without a fraction."""
+    return int(number) if number == int(number) else number
 
 
 def _is_number(value: Any) -> bool:

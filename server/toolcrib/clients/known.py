@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter
@@ -67,18 +68,32 @@ class ClientFile:
         return self.base is Base.PROJECT
 
 
+_LONG = 1000
+"""As seconds more than most people mean, as milliseconds fewer than most mean."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timeout:
     """What a key about time means: our option, and how many seconds its unit has.
 
-    ``milliseconds_from``: numbers from here on were written for a version that counted in milliseconds.
+    People write numbers of the other unit too, and nobody means a call to end after 60 ms, or to wait for a day:
+    numbers from ``milliseconds_from`` on, and below ``seconds_below``, are read as what can be meant.
     """
 
     __pydantic_config__ = _STRICT
 
     option: str = "call_timeout_s"
     unit_s: float = 1.0
-    milliseconds_from: float | None = None
+    milliseconds_from: float = inf
+    seconds_below: float = 0
+
+    def unit_of(self, number: float) -> float:
+        """Return how many seconds the unit has in which a number was written."""
+        return 0.001 if number >= self.milliseconds_from else 1 if number < self.seconds_below else self.unit_s
+
+    def is_sure(self, number: float) -> bool:
+        """Return whether a number can be meant in the unit of the client alone."""
+        return self.unit_of(number) == self.unit_s and (number < _LONG or self.milliseconds_from == inf)
 
 
 class EntryShape(StrEnum):
