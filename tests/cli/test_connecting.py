@@ -215,6 +215,35 @@ def test_a_server_that_toolcrib_would_not_serve_stays_in_the_client_and_is_named
     assert {"git", "toolcrib"} <= {server.name for server in read_file(cursor, client_named("cursor"), user).servers}
 
 
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"excludeTools": ["git_reset"]}, "toolcrib's policy lacks its rules about tools; `toolcrib init` adds them"),
+        (
+            {"toolset": "all"},
+            "its rule about tools is not understood (toolset): write it into toolcrib.policy",
+        ),
+    ],
+    ids=["denied", "not understood"],
+)
+def test_a_server_whose_rules_toolcrib_lacks_stays_in_the_client(
+    rule: dict[str, Any], reason: str, run: Run, cursor: Path, user: UserEnvironment
+):
+    servers = _parsed(cursor)
+    cursor.write_text(json.dumps({"mcpServers": {**servers, "git": {**servers["git"], **rule}}}))
+    code, out, _err = run("connect", "cursor", "--replace", "--yes")
+    assert (code, f"mcpServers.git stays: {reason}" in out) == (0, True)
+    assert _parsed(cursor)["git"] == {**servers["git"], **rule}
+
+
+def test_a_server_whose_rules_toolcrib_has_leaves_the_client(run: Run, cursor: Path, user: UserEnvironment):
+    git = _parsed(cursor)["git"]
+    cursor.write_text(json.dumps({"mcpServers": {"git": {**git, "excludeTools": ["git_reset"]}}}))
+    assert run("import", str(cursor), "--yes")[0] == 0
+    assert run("connect", "cursor", "--replace", "--yes")[0] == 0
+    assert list(_parsed(cursor)) == ["toolcrib"]
+
+
 def test_a_server_that_does_not_start_or_wants_a_login_stays_in_the_client(
     run: Run, cursor: Path, user: UserEnvironment
 ):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.errors import ConfigError, ToolcribError
-from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.cli.importing import client_named, target_file, user_environment
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, confirmed, print_answer, print_text
@@ -109,7 +108,7 @@ def _behind(target: Path, user: "UserEnvironment", *, quiet: bool) -> "Behind":
     document, keyring = existing_document(target), SystemKeyring().get
     references = env_references(document, target, user.environ, keyring)
     return Behind(
-        as_object(document.get("mcpServers")),
+        document,
         EntryCheck(user.environ, references),
         lambda keys, variables: _unserved(keys, {**passed_on(user.environ), **variables}, target, quiet=quiet),
     )

@@ -20,7 +20,7 @@ from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.clients.entries import IS_TOOLCRIB
-from toolcrib.clients.importing import EntryCheck, all_inlined, identity
+from toolcrib.clients.importing import EntryCheck, all_inlined, identity, missing_rules
 from toolcrib.clients.known import Client, EntryShape, OwnCommand, UserEnvironment
 from toolcrib.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
@@ -55,13 +55,13 @@ class Staying:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The servers of toolcrib's own config: their entries, and what their variables stand for.
+    """The servers of toolcrib's own config: the ``document`` that has them, and what its variables stand for.
 
     ``unserved`` says of servers, by key, why toolcrib would not serve them when the client starts it with these
     variables; it says nothing of those that it would. It may start them to find out.
     """
 
-    entries: JsonObject
+    document: JsonObject
     check: EntryCheck
     unserved: Callable[[Sequence[str], Mapping[str, str]], Mapping[str, str]]
 
@@ -452,7 +452,8 @@ def _replaceable(found: Sequence[FoundServer], behind: Behind) -> Iterator[tuple
     inlined, check = all_inlined(found), behind.check
     # By identity, not by name: the import may have renamed a server. By what its variables stand for: an entry that
     # fits any account would take away one that toolcrib does not have.
-    own = {key: identity(check.filled(as_object(entry)), inlined) for key, entry in behind.entries.items()}
+    entries = as_object(behind.document.get("mcpServers"))
+    own = {key: identity(check.filled(as_object(entry)), inlined) for key, entry in entries.items()}
     matches: list[tuple[FoundServer, list[str]]] = []
     for server in found:
         if server.read.lost != IS_TOOLCRIB:
@@ -467,8 +468,10 @@ def _replaceable(found: Sequence[FoundServer], behind: Behind) -> Iterator[tuple
             yield server, f"it {server.read.lost}"
         elif not keys:
             yield server, "toolcrib's config does not have it; `toolcrib init` adds it"
+        elif all(key in unserved for key in keys):
+            yield server, unserved[keys[0]]
         else:
-            yield server, "" if any(key not in unserved for key in keys) else unserved[keys[0]]
+            yield server, missing_rules(behind.document, server, check)
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,6 +405,14 @@ def policy_changes(document: JsonObject, servers: Sequence[DraftServer]) -> Iter
         yield SetMember(("toolcrib", "policy", "allow"), wanted)
 
 
+def missing_rules(document: JsonObject, server: FoundServer, check: EntryCheck) -> str:
+    """Return which rules of a client about a server's tools the config lacks that has the server; empty if none."""
+    if unknown := ", ".join(server.read.denials.unknown):
+        return f"its rule about tools is not understood ({unknown}): write it into toolcrib.policy, and remove it here"
+    lacks = any(policy_changes(document, draft([server], document, check).servers))
+    return "toolcrib's policy lacks its rules about tools; `toolcrib init` adds them" if lacks else ""
+
+
 def _allowed(allow: Sequence[str], servers: Sequence[DraftServer], here: Sequence[str]) -> Iterator[str]:
     """Yield the globs of what may be used: as they are where no server is limited to some of its tools."""
     limited = {server.key: server.denials.allowed for server in servers if server.denials.allowed is not None}
