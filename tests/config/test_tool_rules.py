@@ -81,6 +81,7 @@ CONVERTED: list[tuple[Mapping[str, Any], str]] = [
     ({"tools": {"drop": {"disabled": True, "description": "Drops."}}}, "get put"),
     ({"config": {"disabledTools": ["drop"], "command": "y"}, "disabledTools": []}, "get put"),
     ({"transports": [{"disabledTools": ["drop"]}]}, "get put"),
+    ({"transports": [[{"disabledTools": ["drop"]}]]}, "get put"),
     ({"toolCalls": {"deny": ["drop"]}}, "get put"),
     # all tools
     ({"disableTools": True}, ""),

@@ -2,13 +2,13 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.rule_words import may_be_used
-from toolcrib.config.tool_rules import Denials, combined, covering_glob, denied_tools, globs_after, is_named_with
+from toolcrib.config.tool_rules import Denials, combined, covering_glob, globs_after, rules_of_list
 
 _PERMISSION = re.compile(r"mcp__(?P<server>.+?)(?:__(?P<tool>.*))?\Z")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
@@ -74,24 +74,20 @@ _LISTED = (("excludeTools",), ("tools", "exclude"), ("amp.tools.disable",), ("op
 """Where Gemini CLI and Qwen Code, Amp and Crush name tools that no server may offer."""
 
 
-def listed_denials(document: Mapping[str, Any], server: str, servers: Iterable[str]) -> Denials:
-    """Return what lists for all ``servers`` deny of one: tools named alone, and those named with this server."""
-    found: list[Denials] = []
+def listed_denials(document: Mapping[str, Any], servers: Collection[str]) -> dict[str, Denials]:
+    """Return what lists for all ``servers`` deny of each: tools named alone, and those named with that server."""
+    found = dict.fromkeys(servers, Denials())
     for place in _LISTED:
         listed, path = value_at(document, place), ".".join(place)
         names = _texts(listed)
         # tools: {exclude: false} is opencode's, of a tool.
-        if listed not in (None, False) and (not isinstance(listed, list) or len(names) < len(as_list(listed))):
-            found.append(Denials(unknown=(path,)))
+        is_read = listed in (None, False) or (isinstance(listed, list) and len(names) == len(as_list(listed)))
+        unread = Denials() if is_read else Denials(unknown=(path,))
         # Of tools of the client itself, the arguments may be anything.
-        tools = (name.partition("(")[0].strip() for name in names if not name.startswith("builtin:"))
-        found += [denied_tools([tool], server, path) for tool in tools if not _is_of_another(tool, server, servers)]
-    return combined(found)
-
-
-def _is_of_another(tool: str, server: str, servers: Iterable[str]) -> bool:
-    """Return whether a tool is named with the name of another server."""
-    return not is_named_with(server, tool) and any(is_named_with(each, tool) for each in servers)
+        tools = [name.partition("(")[0].strip() for name in names if not name.startswith("builtin:")]
+        rules = rules_of_list(tools, servers, path)
+        found = {server: combined((before, unread, rules[server])) for server, before in found.items()}
+    return found
 
 
 def denied_servers(document: Mapping[str, Any], names: Iterable[str]) -> set[str]:

@@ -240,9 +240,7 @@ class ReadEntry:
         found = replace(self, denials=self.denials.narrowed(denials))
         if not denials.unknown:
             return found
-        return replace(
-            found, entry={**self.entry, "disabled": True}, obstacle=self.obstacle or _not_understood(denials)
-        )
+        return replace(found, entry={**self.entry, "disabled": True}, obstacle=self.obstacle or not_understood(denials))
 
     def unused(self, use: Use) -> "ReadEntry":
         """Return it switched off, for a reason that stands outside of the entry."""
@@ -308,7 +306,7 @@ class _Reading:
     def _obstacle(self, denials: Denials) -> str:
         """Return why the server must not run with this entry; empty if it may."""
         if denials.unknown:
-            return _not_understood(denials)
+            return not_understood(denials)
         if self._found.obstacles:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""
@@ -462,7 +460,8 @@ class _Reading:
         return self._translator.translate(value) if isinstance(value, str) else value
 
 
-def _not_understood(denials: Denials) -> str:
+def not_understood(denials: Denials) -> str:
+    """Return why a server must not run with rules that are not understood, as the end of a sentence."""
     return f"restricts its tools in a way that is not understood ({', '.join(denials.unknown)})"
 
 
@@ -472,7 +471,7 @@ def _command_of(raw: JsonObject) -> Any:
 
 def _positive(value: Any) -> float | None:
     """Return the number that a value is, as a number or a text; None where it is none above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if not isinstance(value, str) and not _is_number(value):
         return None
     try:
         number = float(value)

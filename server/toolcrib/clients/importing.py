@@ -10,7 +10,7 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
-from toolcrib.clients.entries import Use
+from toolcrib.clients.entries import Use, not_understood
 from toolcrib.clients.reading import FoundServer
 from toolcrib.config.checks import inspect_server
 from toolcrib.config.documents import read
@@ -350,7 +350,7 @@ def _denials_of(group: Sequence[FoundServer]) -> Denials:
 
 def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer]) -> DraftServer:
     """Return a server that the config has: nothing of it is written again, so no notice about that is true."""
-    unknown = {each.client.title: each.read.denials.unknown for each in group if each.read.denials.unknown}
+    unknown = {each.client.title: each.read.denials for each in group if each.read.denials.unknown}
     return DraftServer(
         key=key,
         found=tuple(group),
@@ -358,10 +358,7 @@ def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer]) -> 
         options={},
         denials=_denials_of(group),
         secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
-        notices=tuple(
-            f"{title} restricts its tools in a way that is not understood ({', '.join(keys)}): see toolcrib.policy"
-            for title, keys in unknown.items()
-        ),
+        notices=tuple(f"{title} {not_understood(denials)}: see toolcrib.policy" for title, denials in unknown.items()),
         known=True,
     )
 

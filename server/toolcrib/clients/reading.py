@@ -160,7 +160,7 @@ def _servers(
     document: JsonObject, of: FoundFile, context: VariableContext, rules: list[StandingRule]
 ) -> Iterator[FoundServer]:
     places = list(_places(document, of.client))
-    everybody = frozenset(name for _, entries, _ in places for name in entries)
+    listed = listed_denials(document, {name for _, entries, _ in places for name in entries})
     for place, entries, around in places:
         # What stands in a project's part of a file is about that project.
         folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
@@ -168,9 +168,7 @@ def _servers(
         # Disabled servers are imported disabled: a person may enable them later.
         gone, off = denied_servers(around, names), switched_off(around)
         for name in names:
-            read = read_entry(name, entries[name], of.client, replace(context, folder=folder))
-            listed = listed_denials(document, name, everybody)
-            read = read.restricted(listed) if listed.restricts else read
+            read = read_entry(name, entries[name], of.client, replace(context, folder=folder)).restricted(listed[name])
             denials = read.denials
             if of.client.key == "opencode":
                 denials = denials.narrowed(opencode_rules(document, name))

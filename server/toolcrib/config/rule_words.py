@@ -70,14 +70,15 @@ _GRANTING = frozenset("allow allowed allows permit permits permitted".split())
 _APPROVING = frozenset(
     "accept allow approval approvals approve approved autoapprove confirm confirmation confirmations consent".split()
 )
-_THINGS = re.compile(
-    r"""(?:alias(?:es)?|annotations?|at|budget|calls?|case|choice|color|concurrency|count|defer|deferred|definitions?
-    |category|delay|descriptions?|dir|directory|discovery|display|errors?|examples?|file|format|generated|hash|hints?|hooks?|icons?|id
-    |instructions?|interval|limits?|load|loading|logs?|map|mapping|messages?|meta|metadata|millis|minutes?|model|ms
-    |notifications?|order|output|parallel|path|provider|questions?|rename|response|results?|retries|retry|schemas?
-    |search|stats|telemetry|tracing|secs?|seconds?|separator|sort|suffix|support|time|timeouts?|tip|titles?|tokens?|ttl|turn|type|updated|uri
-    |url|usage|validation|versions?)\Z""",
-    re.VERBOSE,
+_THINGS = frozenset(
+    """alias aliases annotation annotations at budget call calls case category choice color concurrency count defer
+    deferred definition definitions delay description descriptions dir directory discovery display error errors
+    example examples file format generated hash hint hints hook hooks icon icons id instruction instructions
+    interval limit limits load loading log logs map mapping message messages meta metadata millis minute minutes
+    model ms notification notifications order output parallel path provider question questions rename response
+    result results retries retry schema schemas search sec second seconds secs separator sort stats suffix support
+    telemetry time timeout timeouts tip title titles token tokens tracing ttl turn type updated uri url usage
+    validation version versions""".split()
 )
 """What a key is about by its last word, where that is not the tools: ``toolTimeout``, ``maxToolOutput``."""
 _ABOUT = frozenset("cache cached direct namespace parallel prefix prefixes refresh".split())
@@ -117,6 +118,9 @@ _STATES = frozenset(
     hidden inactive included selected visible""".split()
 )
 """Alone they are a switch, of the server or of all tools of an object, and no name of a tool."""
+_SAYING = _FORBIDDING | _ALLOWING | _DECIDING | _EVERY | _TOOL | _QUESTIONS | {"readonly"}
+_SAYABLE = _SAYING | _FILLERS | _NEGATIONS | _NARROWING
+_CLASSES = _NARROWING | _NEGATIONS | _OFFERING | {"to"}
 _TRUE, _FALSE = frozenset(("true", "yes")), frozenset(("false", "no"))
 _YES = _TRUE | (_ALLOWING - {"only", "white"}) | frozenset("always approve approved ask auto confirm on prompt".split())
 """What may be used, be it after a question: whether to ask is for the client that calls toolcrib."""
@@ -154,6 +158,9 @@ class RuleKey:
         """The words that are neither verbs nor tools, nor change nothing."""
         return frozenset(self.words) - _TOOL - _FILLERS - _NEGATIONS - _FORBIDDING - _ALLOWING
 
+    def _consists_of(self, known: frozenset[str]) -> bool:
+        return bool(self.words) and known.issuperset(self.words)
+
     @property
     def names_tools(self) -> bool:
         """Whether tools are among the words."""
@@ -176,21 +183,25 @@ class RuleKey:
 
     def is_class_in(self, value: Any) -> bool:
         """Whether it may stand for a class of tools, as in ``write: false``, rather than be the name of one."""
-        words = frozenset(self.words)
-        is_class = bool(words) and (_NARROWING | _NEGATIONS | _OFFERING | {"to"}).issuperset(words)
+        is_class = self._consists_of(_CLASSES)
         # A key of signs alone may be a catch-all.
         is_sign = not any(map(str.isalnum, self.text)) and "*" not in self.text
-        return is_sign or (is_class and not (value is True and words <= _PLAIN_NAMES | _OFFERING))
+        return is_sign or (is_class and not (value is True and self._consists_of(_PLAIN_NAMES | _OFFERING)))
 
     @property
     def is_list(self) -> bool:
         """Whether it can be the key of a list of names beside a mode: ``list``, ``tool_names``."""
-        return bool(self.words) and _LISTS.issuperset(self.words)
+        return self._consists_of(_LISTS)
 
     @property
     def is_settings(self) -> bool:
         """Whether it is ``options`` or ``settings``: what stands below is meant as if it stood in the entry."""
-        return bool(self.words) and _SETTINGS.issuperset(self.words)
+        return self._consists_of(_SETTINGS)
+
+    @property
+    def is_synonym(self) -> bool:
+        """Whether it is another word for tools, or for what they are grouped by."""
+        return self._consists_of(_SYNONYMS)
 
     @property
     def is_state(self) -> bool:
@@ -200,9 +211,7 @@ class RuleKey:
     @property
     def asks(self) -> bool:
         """Whether it is about what runs without a question to the person."""
-        if self.is_only or _QUESTIONS.isdisjoint(self.words):
-            return False
-        if not _DENYING.isdisjoint(self.words):
+        if self.is_only or _QUESTIONS.isdisjoint(self.words) or not _DENYING.isdisjoint(self.words):
             return False
         # disabledAutoApproveTools and toolsWithoutApproval are about questions; autoDisabledTools is not.
         verbs = (_FORBIDDING | _ALLOWING).intersection(self.words) - _GRANTING
@@ -215,17 +224,13 @@ class RuleKey:
 
     @property
     def _is_thing(self) -> bool:
-        is_last = bool(self.words) and _THINGS.match(self.words[-1]) is not None
-        return is_last or not _ABOUT.isdisjoint(self.words)
+        return not _THINGS.isdisjoint(self.words[-1:]) or not _ABOUT.isdisjoint(self.words)
 
     @property
     def is_reserved(self) -> bool:
         """Whether it says something of the tools of an object, or of one, and is hardly the name of a tool."""
-        words = frozenset(self.words)
-        speaks = _FORBIDDING | _ALLOWING | _DECIDING | _EVERY | _TOOL | {"readonly"}
-        known = speaks | _FILLERS | _NEGATIONS | _NARROWING
-        is_said = not (speaks | _QUESTIONS).isdisjoint(words) and (known | _QUESTIONS).issuperset(words)
-        return is_said or (bool(words) and _OF_ONE_TOOL.issuperset(words))
+        is_said = not _SAYING.isdisjoint(self.words) and self._consists_of(_SAYABLE)
+        return is_said or self._consists_of(_OF_ONE_TOOL)
 
     def sense(self, value: Any) -> Sense | None:
         """Return what it does to the tools of its server with this value; None where it does not speak of them."""
@@ -281,13 +286,13 @@ class RuleKey:
         if parent.names_tools or (parent.is_settings and sense is Sense.FORBIDS):
             return sense
         is_structured = isinstance(value, list | dict)
-        is_about = parent.is_settings or (bool(parent.words) and _SYNONYMS.issuperset(parent.words))
+        is_about = parent.is_settings or parent.is_synonym
         denies = not _DENYING.isdisjoint(self.words) and all(_ELSEWHERE.isdisjoint(RuleKey(key).words) for key in above)
         return Sense.UNCLEAR if is_structured and (is_about or denies) else None
 
     def mode(self, value: Any) -> Sense | None:
         """Return what it says of the names beside it, as ``mode: block`` does; None where it is no such member."""
-        if not isinstance(value, str) or not self.words or not _MODES.issuperset(self.words):
+        if not isinstance(value, str) or not self._consists_of(_MODES):
             return None
         said = RuleKey(value)
         return None if said.rest else said.verb
@@ -298,13 +303,13 @@ class RuleKey:
             return None if self._says_no(value) else True
         if value is None:
             return True
-        if self.words and _OF_ONE_TOOL.issuperset(self.words):
+        if self._consists_of(_OF_ONE_TOOL):
             return None if value is False or _is_denial(value) else True
         if self.verb is Sense.FORBIDS and not self.rest:
             forbidden = truth(value)
             return None if forbidden is None else not forbidden
         decides = self.verb is Sense.ALLOWS and not self.rest and not self.is_only
-        return may_be_used(value) if decides or (self.words and _DECIDING.issuperset(self.words)) else None
+        return may_be_used(value) if decides or self._consists_of(_DECIDING) else None
 
 
 def _speaks_of_rules(value: Any) -> bool:

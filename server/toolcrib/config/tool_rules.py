@@ -54,16 +54,18 @@ def tool_rules(entry: Mapping[str, Any], server: str) -> dict[str, Denials]:
     return dict(_Reading(server).rules(entry))
 
 
-def denied_tools(names: Sequence[Any], server: str, place: str) -> Denials:
-    """Return what a list of tools at ``place`` outside of an entry denies of ``server``."""
-    return _Reading(server).denied(names, place)
+def rules_of_list(names: Iterable[str], servers: Iterable[str], place: str) -> dict[str, Denials]:
+    """Return what a list at ``place`` of tools that no server may offer denies of each of ``servers``.
 
-
-def is_named_with(server: str, tool: str) -> bool:
-    """Return whether the name of a tool has that of ``server`` before it, in a form that can mean nothing else."""
-    reading = _Reading(server)
-    forms = reading.named_with(tool) if tool.lower().startswith("mcp") else reading.without_server(tool)
-    return next(forms, None) is not None
+    A tool that is named with some of them is theirs alone.
+    """
+    readings = {server: _Reading(server) for server in servers}
+    found = {server: list[Denials]() for server in servers}
+    for name in names:
+        owners = [server for server, reading in readings.items() if reading.is_named_in(name)]
+        for server in owners or readings:
+            found[server].append(readings[server].denied(name, place))
+    return {server: combined(rules) for server, rules in found.items()}
 
 
 def covering_glob(name: str) -> str:
@@ -124,13 +126,14 @@ class _Reading:
                 yield from self._deeper(value, (*above, name))
 
     def _deeper(self, value: Any, above: tuple[str, ...]) -> Iterator[tuple[str, Denials]]:
-        items = enumerate(cast("list[Any]", value)) if isinstance(value, list) else [("", value)]
-        for number, item in items:
-            if isinstance(item, dict | list) and len(above) >= _LEVELS_MAX:
-                yield ".".join(above), Denials(unknown=(".".join(above),))
-            elif isinstance(item, dict):
-                inner = above if number == "" else (*above[:-1], f"{above[-1]}[{number}]")
-                yield from self.rules(cast("dict[str, Any]", item), inner)
+        if isinstance(value, dict | list) and len(above) >= _LEVELS_MAX:
+            yield ".".join(above), Denials(unknown=(".".join(above),))
+        elif isinstance(value, dict):
+            yield from self.rules(cast("dict[str, Any]", value), above)
+        elif isinstance(value, list):
+            for number, item in enumerate(cast("list[Any]", value)):
+                if isinstance(item, dict | list):
+                    yield from self._deeper(item, (*above[:-1], f"{above[-1]}[{number}]"))
 
     def _rule(self, key: RuleKey, sense: Sense, value: Any, path: str) -> Denials:
         unknown = Denials(unknown=(path,))
@@ -166,7 +169,7 @@ class _Reading:
     def _only(self, by_tool: Mapping[str, Any], unknown: Denials) -> Denials:
         """Return the rule of an object that says of tools by name which may be used."""
         verdicts = {name: may_be_used(each) for name, each in by_tool.items()}
-        if None in verdicts.values() or any(map(_is_reserved, by_tool)):
+        if None in verdicts.values() or not _are_tools(by_tool):
             return unknown
         # A no counts also beside a glob that covers it.
         only = self._names([name for name, may in verdicts.items() if may], Sense.ALLOWS, unknown)
@@ -176,7 +179,7 @@ class _Reading:
         """Return the rule of an object that says of tools by name which may not be used: true forbids."""
         verdicts = {name: _is_forbidden(each) for name, each in by_tool.items()}
         names = [name for name, is_forbidden in verdicts.items() if is_forbidden]
-        is_clear = None not in verdicts.values() and not any(map(_is_reserved, by_tool))
+        is_clear = None not in verdicts.values() and _are_tools(by_tool)
         return self._names(names, Sense.FORBIDS, unknown) if is_clear else unknown
 
     def _inside(self, members: Mapping[str, Any], path: str) -> Denials:
@@ -195,20 +198,25 @@ class _Reading:
             if sense is Sense.ALLOWS or sense is Sense.FORBIDS:
                 return self._rule(key, sense, value, path)
             return _NOTHING if key.asks or not value else unknown
-        # Objects below a word that is no name of a tool; whether one is the name of a tool, nobody knows.
-        if isinstance(value, dict) and sense is not None and key.is_reserved:
-            return self._rule(key, sense, value, path)
         if not key.is_reserved:
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and value > 1
             may = None if key.is_class_in(value) else is_number or may_be_used(value)
             return unknown if may is None else _NOTHING if may else self._names([key.text], Sense.FORBIDS, unknown)
+        if isinstance(value, dict) and sense is not None:
+            return self._rule(key, sense, value, path)
         # remove: false is a tool that may not be used, disabled: false a switch.
         may_be_tool = value is False and not key.is_state
         return _NOTHING if key.lets_use(value) and not may_be_tool else unknown
 
-    def denied(self, names: Sequence[Any], place: str) -> Denials:
-        """Return the rule of a list of tools that may not be used."""
-        return self._names(names, Sense.FORBIDS, Denials(unknown=(place,)))
+    def denied(self, name: str, place: str) -> Denials:
+        """Return the rule of a tool that may not be used."""
+        return self._names([name], Sense.FORBIDS, Denials(unknown=(place,)))
+
+    def is_named_in(self, name: str) -> bool:
+        """Return whether the name of a tool has the server's before it, in a form that can mean nothing else."""
+        is_full = name.lower().startswith("mcp")
+        forms = self._named_with(name) if is_full else self._without_server(name, _SURE_SEPARATOR)
+        return next(forms, None) is not None
 
     def _names(self, names: Sequence[Any], sense: Sense, unknown: Denials) -> Denials:
         """Return the rule that a list of names is; ``unknown`` where it is no such list."""
@@ -235,7 +243,7 @@ class _Reading:
     def _denied(self, name: str) -> Iterator[str]:
         """Yield a name, and what it is without the server's name before it, with which many clients show tools."""
         yield name
-        tools = tuple(self.named_with(name))
+        tools = tuple(self._named_with(name))
         if not tools:
             # These stand between a tool and something else, be it a server in a form that is not known.
             tools = tuple(_FOREIGN_MARK.split(name))
@@ -243,7 +251,7 @@ class _Reading:
             tools += (rest.partition("__")[2], rest.rpartition("__")[2])
         yield from filter(None, tools)
 
-    def named_with(self, name: str) -> Iterator[str]:
+    def _named_with(self, name: str) -> Iterator[str]:
         """Yield what a tool is called, where the server's name stands before it; a glob where that is one."""
         yield from self._without_server(name, _SEPARATOR)
         if name.startswith("@") and _plain(name) in self._spellings:
@@ -256,10 +264,6 @@ class _Reading:
 
     def _allowed(self, name: str) -> Iterator[str]:
         yield name
-        yield from self.without_server(name)
-
-    def without_server(self, name: str) -> Iterator[str]:
-        """Yield what a tool is called where the server's name stands before it, by a mark that is rare in names."""
         # Not by one underscore: git_log of a server git is the tool's own name, and log may be another.
         yield from self._without_server(name, _SURE_SEPARATOR)
 
@@ -299,8 +303,9 @@ def _of_all(key: RuleKey, sense: Sense, value: Any) -> bool | None:
     return True if is_setting else None
 
 
-def _is_reserved(name: str) -> bool:
-    return RuleKey(name).is_reserved
+def _are_tools(names: Iterable[str]) -> bool:
+    """Return whether none of the keys of an object is a word that could be said of all its tools."""
+    return not any(RuleKey(name).is_reserved for name in names)
 
 
 def _is_forbidden(value: Any) -> bool | None:
