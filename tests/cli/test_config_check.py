@@ -104,7 +104,7 @@ def test_an_entry_of_another_client_is_left_out_and_the_others_are_served(
     [
         ({"arg": ["x"]}, "arg: did you mean args?"),
         ({"environment": {"A": "b"}}, "environment: opencode's env"),
-        ({"enabled": False}, "write disabled: true"),
+        ({"enabled": "perhaps"}, "write disabled: true"),
         ({"envFile": ".env"}, "envFile: VS Code's file of variables"),
     ],
 )

@@ -273,9 +273,10 @@ def test_another_account_stays_in_the_client(run: Run, cursor: Path, user: UserE
     assert list(json.loads(cursor.read_text())["mcpServers"]) == ["two", "toolcrib"]
 
 
-def test_what_a_person_has_added_to_our_entry_is_kept(run: Run, cursor: Path):
+@pytest.mark.parametrize("off", [{"disabled": True}, {"isActive": False, "status": "disabled"}], ids=str)
+def test_what_a_person_has_added_to_our_entry_is_kept(off: dict[str, Any], run: Run, cursor: Path):
     env = {"GH_TOKEN": "canary-env"}
-    ours = {"command": "toolcrib", "args": ["serve"], "env": env, "disabled": True}
+    ours = {"command": "toolcrib", "args": ["serve"], "env": env, **off}
     cursor.write_text(json.dumps({"mcpServers": {"toolcrib": ours}}))
     assert run("connect", "cursor", "--yes")[0] == 0
     entry = {"env": env, "command": PROGRAM, "args": ["serve"]}

@@ -186,6 +186,26 @@ def test_a_server_is_switched_off_and_on_for_toolcrib_alone(run: Run, config: Pa
     assert "already enabled" in run("enable", "b")[1]
 
 
+def test_switching_on_takes_away_what_any_client_calls_it(run: Run, target: Path):
+    target.parent.mkdir(parents=True)
+    target.write_text('{\n  // theirs\n  "mcpServers": {"a": {"command": "a", "isActive": false, "mode": "off"}}\n}')
+    assert "a: is disabled (isActive is false)" in run("config", "check")[2]
+    assert run("enable", "a")[1].strip() == "a is now enabled."
+    assert target.read_text() == '{\n  // theirs\n  "mcpServers": {"a": {"command": "a"}}\n}'
+    assert "is disabled" not in run("config", "check")[2]
+
+
+def test_switching_on_says_what_still_leaves_it_out(run: Run, target: Path):
+    target.parent.mkdir(parents=True)
+    for entry, reason in (
+        ({"command": "${NOT_SET}", "disabledTools": ["b"]}, "the variable NOT_SET is not set"),
+        ({"command": ["a"]}, "is a list, as opencode writes it"),
+        ({"command": "a", "args": 3}, f"{target} cannot be used: mcpServers.a.args: must be a list"),
+    ):
+        target.write_text(json.dumps({"mcpServers": {"a": {**entry, "disabled": True}}}))
+        assert run("enable", "a")[1].split() == f"a is now enabled. It is not served all the same: {reason}.".split()
+
+
 def test_switching_on_says_what_keeps_its_tools_denied(run: Run, target: Path):
     target.parent.mkdir(parents=True)
     target.write_text(

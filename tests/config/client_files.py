@@ -92,6 +92,67 @@ CLIENT_TEXTS = (
         },
     ),
     ClientText(
+        "switched off in other files than its servers, by project",
+        "claude-code",
+        "project/.mcp.json",
+        '{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}}',
+        {
+            "a": Expected({"command": "a", "disabled": True}),
+            "b": Expected({"command": "b", "disabled": True}),
+            "c": Expected({"command": "c"}),
+        },
+        beside={
+            "project/.claude/settings.local.json": '{"disabledMcpjsonServers": ["a"]}',
+            "home/.claude.json": """{"projects": {"PROJECT": {"disabledMcpServers": ["b"]},
+            "/other": {"disabledMcpServers": ["c"]}}}""",
+        },
+    ),
+    ClientText(
+        "servers of the person beside what a project switches off",
+        "claude-code",
+        "home/.claude.json",
+        '{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}',
+        {"a": Expected({"command": "a"}), "b": Expected({"command": "b", "disabled": True})},
+        beside={
+            "project/.claude/settings.local.json": '{"disabledMcpjsonServers": ["a"]}',
+            "home/.claude/settings.json": '{"deniedMcpServers": [{"serverName": "b"}]}',
+        },
+    ),
+    ClientText(
+        "switched off in the settings",
+        "copilot-cli",
+        "home/.copilot/mcp-config.json",
+        '{"mcpServers": {"a": {"command": "a", "tools": ["*"]}, "b": {"command": "b", "tools": ["*"]}}}',
+        {"a": Expected({"command": "a", "disabled": True}), "b": Expected({"command": "b"})},
+        beside={"home/.copilot/settings.json": '{"disabledMcpServers": ["a"]}'},
+    ),
+    ClientText(
+        "switched off in a file of nothing else",
+        "gemini-cli",
+        "home/.gemini/settings.json",
+        '{"mcpServers": {"A": {"command": "a"}, "b": {"command": "b"}, "telemetry": {"command": "c"}},'
+        ' "telemetry": {"enabled": false}}',
+        {
+            "A": Expected({"command": "a", "disabled": True}),
+            "b": Expected({"command": "b"}),
+            "telemetry": Expected({"command": "c"}),
+        },
+        beside={"home/.gemini/mcp-server-enablement.json": '{"a": {"enabled": false}, "b": {"enabled": true}}'},
+    ),
+    ClientText(
+        "switched off in other words",
+        "cursor",
+        "home/.cursor/mcp.json",
+        """{"mcpServers": {"a": {"command": "a", "isActive": false}, "b": {"command": "b", "status": "disabled"},
+        "c": {"command": "c", "enabled": "perhaps"}, "d": {"command": "d", "isActive": true, "disabled": "false"}}}""",
+        {
+            "a": Expected({"command": "a", "disabled": True}),
+            "b": Expected({"command": "b", "disabled": True}),
+            "c": Expected({"command": "c", "disabled": True}, obstacle="a switch, enabled, that is not understood"),
+            "d": Expected({"command": "d"}),
+        },
+    ),
+    ClientText(
         "an unsure type and a server that toolcrib itself is",
         "claude-code",
         "project/.mcp.json",

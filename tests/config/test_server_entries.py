@@ -263,7 +263,6 @@ def test_a_server_with_rules_of_another_client_is_not_served_and_the_hint_says_w
         ({"command": "x", "env": {"PORT": 80}}, ".env.PORT", "must be text"),
         ({"command": "x", "env": {"A=B": "c"}}, ".env.A=B", "is not a name for a variable"),
         ({"command": "x", "env": {"": "c"}}, '.env.""', "is not a name for a variable"),
-        ({"command": "x", "disabled": "yes"}, ".disabled", "must be true or false"),
         ({"command": "x", "type": "http"}, ".type", "is http, which needs a url"),
         ({"url": "https://h", "type": "stdio"}, ".type", "is stdio, which needs a command"),
         ({"url": "https://h", "type": "ws"}, ".type", "must be stdio, http, streamable-http or sse"),

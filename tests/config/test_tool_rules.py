@@ -290,7 +290,6 @@ HARMLESS: list[Mapping[str, Any]] = [
     {"no_proxy": ["h"]},
     {"watch": {"ignore": ["x"]}},
     {"visibility": "public"},
-    {"ignore": True},
     {"hideServerName": True},
     {"visibleTo": ["admin"]},
     {"sandbox": {"deny": ["/etc"]}},

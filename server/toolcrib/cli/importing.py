@@ -197,7 +197,7 @@ def _logins(target: Path, drafted: "Draft") -> Logins:
     for server in drafted.servers:
         known = settings.servers.get(server.key) if settings and server.known else None
         url, headers = server.entry.get("url"), as_object(server.entry.get("headers"))
-        is_open = bool(url) and not HttpTarget(str(url), headers).has_own_token and not server.entry.get("disabled")
+        is_open = bool(url) and not HttpTarget(str(url), headers).has_own_token and not server.is_disabled
         if known.may_log_in if known else is_open:
             logins[server.key] = stored.get(server.key) if known else None
     return logins
@@ -258,7 +258,7 @@ def _notes(server: "DraftServer", variables_file: "EnvFile | None") -> "Iterator
     from toolcrib.config.settings import HttpTarget
 
     if server.known:
-        yield "already in the config, where it is disabled" if server.entry.get("disabled") else "already in the config"
+        yield "already in the config, where it is disabled" if server.is_disabled else "already in the config"
     if server.obstacle:
         yield f"disabled, because it {server.obstacle}"
     yield from server.notices
@@ -324,7 +324,7 @@ def _server_json(server: "DraftServer", logins: Logins) -> JsonObject:
         "key": server.key,
         "known": server.known,
         "target": _target_text(server),
-        "disabled": bool(server.entry.get("disabled")),
+        "disabled": server.is_disabled,
         "obstacle": server.obstacle,
         "may_log_in": server.key in logins,
         "login": logins.get(server.key),

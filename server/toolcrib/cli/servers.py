@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolcrib.base.errors import BadRequest, ToolcribError
+from toolcrib.base.errors import BadRequest, ConfigError, ToolcribError
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, split_summary, truncate
@@ -101,10 +101,13 @@ def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
     target, document = _existing(config, name)
     changes = enabling(document, name)
+    _write_changes(target, changes)
     text = f"{name} is {'now' if changes else 'already'} enabled."
+    if why := _why_left_out(target, name):
+        text += f" It is not served all the same: {why}."
     if denies_all(document, name):
         text += f" toolcrib.policy.deny still has {name}.*: nobody may use its tools."
-    _change(target, changes, name, text, as_json=as_json)
+    _print_change(target, name, text, as_json=as_json)
 
 
 def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -228,11 +231,26 @@ def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
 
 def _change(target: Path, changes: "Sequence[Change]", name: str, text: str, *, as_json: bool) -> None:
     """Change the config, and print the text about it."""
+    _write_changes(target, changes)
+    _print_change(target, name, text, as_json=as_json)
+
+
+def _write_changes(target: Path, changes: "Sequence[Change]") -> None:
     from toolcrib.clients.importing import write_config
 
     if changes:
         write_config(target, changes, is_private=False)
+
+
+def _print_change(target: Path, name: str, text: str, *, as_json: bool) -> None:
     print_answer({"config": str(target), "server": name, "message": text}, text, as_json=as_json)
+
+
+def _why_left_out(target: Path, name: str) -> str:
+    try:
+        return load_settings(target).why_left_out(name)
+    except ConfigError as error:
+        return f"{error.source} cannot be used: {error.problems[0]}"
 
 
 def list_once(target: Path | None, name: str, *, quiet: bool, command: str) -> "tuple[list[JsonObject], str]":

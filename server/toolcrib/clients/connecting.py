@@ -28,6 +28,7 @@ from toolcrib.config.editing.changes import Change, RemoveMember, SetMember, app
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, Original, read_original, replace_file
 from toolcrib.config.launching import starts_toolcrib
 from toolcrib.config.paths import CONNECTIONS, user_data_root
+from toolcrib.config.switches import switched_on
 
 ENTRY = "toolcrib"
 """The name of our entry in a client's file."""
@@ -443,8 +444,7 @@ def _with_additions(entry: JsonObject, previous: Any) -> JsonObject:
     before = as_object(previous)
     words = [before.get("command") or before.get("cmd"), *as_list(before.get("args"))]
     flat = [str(word) for each in words for word in (as_list(each) or [each])]
-    added = {key: value for key, value in before.items() if key not in ("disabled", "enabled")}
-    return {**added, **entry} if starts_toolcrib(flat[0], flat[1:]) else entry
+    return {**switched_on(before), **entry} if starts_toolcrib(flat[0], flat[1:]) else entry
 
 
 def _replaceable(found: Sequence[FoundServer], behind: Behind) -> Iterator[tuple[FoundServer, str]]:

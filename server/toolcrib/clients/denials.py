@@ -8,6 +8,7 @@ from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.rule_words import may_be_used
+from toolcrib.config.switches import lists_off, switches
 from toolcrib.config.tool_rules import Denials, combined, covering_glob, globs_after, rules_of_list
 
 _PERMISSION = re.compile(r"mcp__(?P<server>.+?)(?:__(?P<tool>.*))?\Z")
@@ -100,9 +101,16 @@ def denied_servers(document: Mapping[str, Any], names: Iterable[str]) -> set[str
     return every & gone
 
 
-def switched_off(document: Mapping[str, Any]) -> set[str]:
-    """Return the names of the servers that a person has switched off in a client, by lists beside them."""
-    return {name for key in ("disabledMcpServers", "disabledMcpjsonServers") for name in _texts(document.get(key))}
+def switched_off(documents: Iterable[Mapping[str, Any]], *, in_project: bool) -> set[str]:
+    """Return the names of the servers that a person has switched off in a client, by lists beside their entries."""
+    lists = [listed for document in documents for listed in lists_off(document).items()]
+    # Claude Code's disabledMcpjsonServers is about the .mcp.json of a project.
+    return {name for key, names in lists if in_project or "json" not in key.lower() for name in names or ()}
+
+
+def gemini_off(documents: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return what Gemini CLI's file ``mcp-server-enablement.json`` switches off, in lower case as it writes names."""
+    return {name for document in documents for name, each in document.items() if switches(as_object(each)).off}
 
 
 def _texts(value: Any) -> list[str]:

@@ -14,6 +14,7 @@ from toolcrib.clients.known import Client, Syntax
 from toolcrib.config.env_file import ENV_FILE_MAX_BYTES, parse_variables
 from toolcrib.config.foreign import looks_like_sse
 from toolcrib.config.launching import starts_toolcrib
+from toolcrib.config.switches import Switches, switches
 from toolcrib.config.tool_rules import Denials, combined, tool_rules
 from toolcrib.config.variables import DOLLAR, variable_name
 
@@ -192,7 +193,7 @@ _ENVIRONMENTS = ("env", "envs", "environment")
 _BUILT_IN = ("builtin", "platform", "frontend", "inline_python", "extension", "sdk", "ide")
 """Types of servers that are part of a client."""
 _READ = frozenset((*_ADDRESSES, *_ENVIRONMENTS)) | frozenset(
-    "command cmd args cwd headers type transport source name description disabled enabled envFile env_vars env_keys "
+    "command cmd args cwd headers type transport source name description envFile env_vars env_keys "
     "http_headers env_http_headers bearer_token_env_var requestOptions".split()
 )
 _SILENT = frozenset(
@@ -263,6 +264,9 @@ class _Reading:
         self._found = Translation()
         self._translator = Translator(context, self._found)
         self._notices: list[str] = []
+        # What stands one level further down may have taken the place of another switch.
+        outer = () if self._raw is raw else switches(raw).found
+        self._switches = Switches((*switches(self._raw).found, *outer))
 
     def read(self) -> ReadEntry:
         raw = self._raw
@@ -284,7 +288,7 @@ class _Reading:
         denials = combined((*rules.values(), *outer.values()))
         options = self._options()
         self._name_unread(rules)
-        is_off = raw.get("disabled") is True or raw.get("enabled") is False
+        is_off = self._switches.off is not None
         obstacle = self._obstacle(denials)
         return ReadEntry(
             entry={**entry, "disabled": True} if is_off or obstacle else entry,
@@ -307,6 +311,8 @@ class _Reading:
         """Return why the server must not run with this entry; empty if it may."""
         if denials.unknown:
             return not_understood(denials)
+        if self._switches.unclear and not self._switches.off:
+            return f"has a switch, {self._switches.unclear.name}, that is not understood"
         if self._found.obstacles:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""
@@ -450,7 +456,7 @@ class _Reading:
     def _name_unread(self, rules: Mapping[str, Denials]) -> None:
         """Notice the keys that nothing was made of; the ``rules`` were translated, or have made an obstacle."""
         times = (key for key in self._client.timeouts if _positive(self._raw.get(key)))
-        known = {*_READ, *_SILENT, *times, "config"}
+        known = {*_READ, *_SILENT, *times, *self._switches.keys, "config"}
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
         unread = [key for key in said if key not in known and key not in rules]
         if unread:

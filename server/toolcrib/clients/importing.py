@@ -14,7 +14,7 @@ from toolcrib.clients.entries import Use, not_understood
 from toolcrib.clients.reading import FoundServer
 from toolcrib.config.checks import inspect_server
 from toolcrib.config.documents import read
-from toolcrib.config.editing.changes import Change, SetMember, apply_changes
+from toolcrib.config.editing.changes import Change, SetMember, apply_changes, enabling
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
 from toolcrib.config.env_file import format_variables
 from toolcrib.config.findings import Findings
@@ -33,7 +33,7 @@ from toolcrib.config.private_values import (
     secrets_in_value,
     unique,
 )
-from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.schema import ServerEntry, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import ServerSettings
 from toolcrib.config.tool_rules import Denials
@@ -81,6 +81,7 @@ class DraftServer:
     secrets: tuple[Secret, ...]
     notices: tuple[str, ...]
     known: bool = False
+    is_disabled: bool = False
     moved_to: tuple[str, ...] = ()
 
     @property
@@ -199,7 +200,8 @@ def draft(
     for same, group in groups:
         known = next((key for key, other in here.items() if other.fits(same)), None)
         if known is not None:
-            servers.append(_known_server(known, entries[known], group))
+            filled = {**document, "mcpServers": {known: check.filled(entries[known])}}
+            servers.append(_known_server(known, entries[known], group, is_off=bool(enabling(filled, known))))
             continue
         key = _free_key(group[0], taken)
         taken.add(key)
@@ -248,7 +250,8 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
     ``inlined`` texts are secrets wherever they stand. What ``secrets_in`` takes for a secret is one here too, so that
     an entry from which they were moved is still the same server.
     """
-    shape: JsonObject = {key: value for key, value in entry.items() if key not in ("disabled", "type") and value}
+    kept = ServerEntry.model_fields.keys() - {"disabled", "type"}
+    shape: JsonObject = {key: value for key, value in entry.items() if key in kept and value}
     secrets: dict[str, str] = {}
 
     def hidden(place: str, secret: str) -> str:
@@ -324,6 +327,7 @@ def _server(key: str, group: Sequence[FoundServer], check: EntryCheck) -> DraftS
         denials=_denials_of(group),
         secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
         notices=tuple(dict.fromkeys((*notices, *verdict.notes))),
+        is_disabled=bool(entry.get("disabled")),
     )
 
 
@@ -348,7 +352,7 @@ def _denials_of(group: Sequence[FoundServer]) -> Denials:
     return denials
 
 
-def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer]) -> DraftServer:
+def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer], *, is_off: bool) -> DraftServer:
     """Return a server that the config has: nothing of it is written again, so no notice about that is true."""
     unknown = {each.client.title: each.read.denials for each in group if each.read.denials.unknown}
     return DraftServer(
@@ -360,6 +364,7 @@ def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer]) -> 
         secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
         notices=tuple(f"{title} {not_understood(denials)}: see toolcrib.policy" for title, denials in unknown.items()),
         known=True,
+        is_disabled=is_off,
     )
 
 

@@ -10,8 +10,8 @@ from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.clients.denials import (
-    StandingRule,
     denied_servers,
+    gemini_off,
     listed_denials,
     opencode_rules,
     standing_rules,
@@ -19,7 +19,7 @@ from toolcrib.clients.denials import (
     with_rules,
 )
 from toolcrib.clients.entries import Prompt, ReadEntry, Use, VariableContext, read_entry
-from toolcrib.clients.known import Client, Syntax, UserEnvironment, client_of, client_table
+from toolcrib.clients.known import Base, Client, Syntax, UserEnvironment, client_of, client_table
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
 from toolcrib.config.tool_rules import Denials
@@ -98,9 +98,8 @@ def servers_in(
 ) -> tuple[FoundServer, ...]:
     """Return the servers in what a client's file holds, as ``read_file`` does."""
     folder = _project_of(of.file) if in_project else None
-    rules = [*standing_rules(document), *_rules_beside(of.client, user)]
     context = VariableContext(of.client.syntax, user.home, folder, _prompts(document, of.client))
-    return tuple(_servers(document, of, context, rules))
+    return tuple(_servers(document, of, context, tuple(_documents_beside(of.client, user, folder))))
 
 
 def _project_of(path: Path) -> Path:
@@ -144,21 +143,21 @@ def _prompts(document: JsonObject, client: Client) -> dict[str, Prompt]:
     }
 
 
-def _rules_beside(client: Client, user: UserEnvironment) -> Iterator[StandingRule]:
-    """Yield the rules that a client keeps in other files than its servers."""
+def _documents_beside(client: Client, user: UserEnvironment, folder: Path | None) -> Iterator[JsonObject]:
+    """Yield what a client says in other files of its servers, or of those of the project in ``folder``."""
     for file in client.rule_files:
-        path = user.locate(file)
+        path = user.locate(file) if folder is None or file.base is not Base.PROJECT else folder / file.path
         if is_there(path):
             try:
-                document, _ = read_any(path)
+                yield read_any(path)[0]
             except ConfigError:
                 continue  # the client cannot read it either
-            yield from standing_rules(document)
 
 
 def _servers(
-    document: JsonObject, of: FoundFile, context: VariableContext, rules: list[StandingRule]
+    document: JsonObject, of: FoundFile, context: VariableContext, beside: Sequence[JsonObject]
 ) -> Iterator[FoundServer]:
+    rules = [rule for each in (document, *beside) for rule in standing_rules(each)]
     places = list(_places(document, of.client))
     listed = listed_denials(document, {name for _, entries, _ in places for name in entries})
     for place, entries, around in places:
@@ -166,7 +165,15 @@ def _servers(
         folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
         names = [name for name, value in entries.items() if value is not None]
         # Disabled servers are imported disabled: a person may enable them later.
-        gone, off = denied_servers(around, names), switched_off(around)
+        in_project = folder is not None
+        above = [as_object(value_at(document, place[:level])) for level in range(1, len(place))]
+        # Claude Code keeps what a person has chosen in a project in the file of the home directory.
+        of_project = [as_object(value_at(each, ("projects", str(folder)))) for each in beside if in_project]
+        gone = denied_servers(around, names)
+        off = switched_off((around, *above, *beside, *of_project), in_project=in_project)
+        if of.client.key == "gemini-cli":
+            named = gemini_off(beside)
+            off |= {name for name in names if name.lower().strip() in named}
         for name in names:
             read = read_entry(name, entries[name], of.client, replace(context, folder=folder)).restricted(listed[name])
             denials = read.denials

@@ -16,6 +16,7 @@ PUBLIC = (
     "schema",
     "servers",
     "settings",
+    "switches",
     "tool_rules",
     "variables",
 )

@@ -54,7 +54,6 @@ _MEANINGS = {
     "envs": "Goose's env",
     "environment": "opencode's env",
     "envFile": "VS Code's file of variables: write them as env",
-    "enabled": "to leave a server out, write disabled: true",
     "http_headers": "Codex's headers",
     "env_http_headers": "Codex's headers: write ${VARIABLE} into headers",
     "bearer_token_env_var": 'Codex\'s token: write headers: {"Authorization": "Bearer ${VARIABLE}"}',
@@ -114,7 +113,6 @@ def foreign_entry(raw: Any, path: str) -> Problem | None:
 def foreign_key_hints(entry: JsonObject) -> Mapping[str, str]:
     """Return what keys of an entry mean to other clients, and what to write instead; empty where nothing is lost."""
     harmless = [key for key in entry if RuleKey(key).names_tools]
-    harmless += [] if entry.get("enabled") is False else ["enabled"]
     return {**_MEANINGS, **dict.fromkeys(harmless, "")}
 
 

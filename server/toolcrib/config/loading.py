@@ -27,6 +27,7 @@ from toolcrib.config.paths import (
 from toolcrib.config.schema import HttpSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import MemoryTarget, Place, ServerSettings, Settings, has_scoped_tools
+from toolcrib.config.switches import lists_off
 from toolcrib.config.variables import Keyring, MissingSecret, References, Variables, no_keyring
 
 NEW_FILE = USER_FILES[-1]
@@ -112,7 +113,9 @@ def load(
         findings.problems += foreign_shapes(document, source.path)
     if given and given.entries:
         document = _with_entries(document, given.entries, findings)
-    findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
+    off = lists_off(document)
+    unread = [key for key in document if off.get(key) is None]
+    findings.notices += ignored_keys(source.name, unread, _TOP_LEVEL, dict.fromkeys(off, "write a list of names"))
     findings.notices += _read_env_file(document, environ, source.references)
     # Reading goes on after a mistake, so that a person sees all of them at once.
     section, secrets = _section(document.get("toolcrib"), source, findings)
@@ -252,7 +255,7 @@ def _servers(
             path = join("toolcrib.servers", key)
             findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, [*entries, *objects])))
     findings.problems += (_twice(key) for key in objects if key in entries)
-    reader = ServerReader(section, source.environ, source.base, findings, source.references)
+    reader = ServerReader(section, source.environ, source.base, findings, source.references, lists_off(document))
     servers = [reader.read(key, entry) for key, entry in entries.items()]
     servers += [reader.in_memory(key, target) for key, target in objects.items()]
     return {server.key: server for server in servers if server is not None}

@@ -266,7 +266,7 @@ class RuleKey:
         if self.asks:
             return Sense.UNCLEAR  # approval: deny
         if self.verb is not None and not self.rest and _DIRECTIONS.isdisjoint(words):
-            is_rule = is_list or is_object or (is_text and not self.is_state)
+            is_rule = is_list or is_object or (is_text and not self.is_state and truth(value) is None)
             return None if not is_rule else Sense.UNCLEAR if is_object and self.verb is Sense.ALLOWS else self.verb
         if words <= _CONTAINERS:
             is_certain = not {"permission", "permissions"}.isdisjoint(words) and (is_object or is_text)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, S
 from pydantic_core import PydanticCustomError
 
 from toolcrib.base.model import LoadingMode, ScopeMode, SideEffects
+from toolcrib.config.switches import flag
 
 Str = Annotated[str, Strict()]
 Bool = Annotated[bool, Strict()]
@@ -457,7 +458,7 @@ class ServerEntry(BaseModel):
     headers: dict[str, Str] | None = None
     """Headers sent with every request to it."""
     disabled: Bool = False
-    """Leave this server out."""
+    """Leave this server out; [other words for it](#switched-off) are read too."""
 
 
 class ContextSection(Section):
@@ -586,7 +587,7 @@ class ToolSection(Section):
 class ServerSection(Section):
     """What toolcrib adds to one entry of `mcpServers`."""
 
-    enabled: Bool = True
+    enabled: Annotated[Bool, BeforeValidator(flag, json_schema_input_type=bool)] = True
     """Use the server."""
     description: Str = ""
     """What the server is for."""

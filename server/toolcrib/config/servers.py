@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from toolcrib.base.errors import Problem
 from toolcrib.base.json_values import as_object
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS
+from toolcrib.base.text import one_line
 from toolcrib.config.findings import Findings, ignored_keys, join, near_keys, validation_problems
 from toolcrib.config.foreign import foreign_entry, foreign_key_hints, foreign_rules
 from toolcrib.config.launching import ChildEnvironments, safe_names, starts_toolcrib
@@ -26,6 +28,7 @@ from toolcrib.config.settings import (
     Target,
     fingerprint,
 )
+from toolcrib.config.switches import Switches, switches
 from toolcrib.config.tool_rules import tool_rules
 from toolcrib.config.variables import References, Variables
 
@@ -36,7 +39,10 @@ _NOT_IN_URL = re.compile(r"[\x00-\x20\x7f]")
 
 
 class ServerReader:
-    """Reads the entries of one config file. ``base`` is the directory that relative paths start from."""
+    """Reads the entries of one config file. ``base`` is the directory that relative paths start from.
+
+    ``listed_off`` are servers that the file switches off beside them, by the key of the list.
+    """
 
     def __init__(
         self,
@@ -45,8 +51,10 @@ class ServerReader:
         base: Path,
         findings: Findings,
         references: References | None = None,
+        listed_off: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     ) -> None:
         self.section, self.environ, self.base, self.findings = section, environ, base, findings
+        self.listed_off = listed_off
         self._references = references
         self._environments = ChildEnvironments(environ)
 
@@ -57,13 +65,18 @@ class ServerReader:
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
         # One for each entry: a variable that is missing leaves out this server only.
         variables = Variables(self.environ, self._references)
+        filled, options = variables.fill(raw, path), _options_of(key, self.section)
+        found = switches(as_object(filled))
+        # First: what is switched off may have any fault.
+        if off := self._switched_off(key, found, options, path):
+            self.findings.skipped.append(off)
+            return None
         rules = tool_rules(as_object(raw), key)
-        entry = self._entry(variables.fill(raw, path), path, rules)
+        entry = self._entry(filled, path, {*rules, *found.keys})
         if entry is None:
             return None
-        options = _options_of(key, self.section)
         # Serving an entry whose restrictions are not applied would allow what its author forbade.
-        reason = _reason_to_skip(entry, options, variables, path) or foreign_rules(key, rules, path)
+        reason = _reason_to_skip(entry, found, variables, path) or foreign_rules(key, rules, path)
         if reason:
             self.findings.skipped.append(reason)
             return None
@@ -93,24 +106,36 @@ class ServerReader:
             options = options.model_copy(update={"start": "eager"})
         return ServerSettings(key, target, options, fingerprint(target, options, self.section))
 
-    def _entry(self, raw: Any, path: str, rules: Collection[str]) -> ServerEntry | None:
-        """Return the entry where its shape is right, with its type settled; of ``rules`` something else tells."""
+    def _switched_off(self, key: str, found: Switches, options: ServerSection, path: str) -> Problem | None:
+        """Return what has switched the server off, if it is."""
+        if not options.enabled:
+            return Problem(path, "is disabled")
+        if off := found.off:
+            # Whoever writes our own word knows what it says; of others it is told what is made of them.
+            is_ours = (off.path, off.value) == (("disabled",), "true")
+            return Problem(path, "is disabled", "" if is_ours else str(off))
+        listed = (name for name, keys in self.listed_off.items() if keys and key in keys)
+        return Problem(path, "is disabled", f"{one_line(name)} names it") if (name := next(listed, "")) else None
+
+    def _entry(self, raw: Any, path: str, others: Collection[str]) -> ServerEntry | None:
+        """Return the entry where its shape is right, with its type settled; something else tells of the ``others``."""
         # Before the schema, whose error would only say that command must be text.
         if foreign := foreign_entry(raw, path):
             self.findings.skipped.append(foreign)
             return None
+        written = as_object(raw)
+        own = {name: value for name, value in written.items() if name not in others}
         try:
-            entry = ServerEntry.model_validate(raw)
+            entry = ServerEntry.model_validate(own if isinstance(raw, dict) else raw)
         except ValidationError as error:
             self.findings.problems += validation_problems(error, ServerEntry, path)
             return None
         problem = _shape_problem(entry, path)
         if problem:
-            hint = problem.hint or near_keys(raw, ServerEntry.model_fields, foreign_key_hints(raw))
+            hint = problem.hint or near_keys(written, ServerEntry.model_fields, foreign_key_hints(written))
             self.findings.problems.append(replace(problem, hint=hint))
             return None
-        others = [name for name in raw if name not in rules]
-        self.findings.notices += ignored_keys(path, others, ServerEntry.model_fields, foreign_key_hints(raw))
+        self.findings.notices += ignored_keys(path, own, ServerEntry.model_fields, foreign_key_hints(written))
         return entry.model_copy(update={"type": _type(entry)})
 
     def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
@@ -139,13 +164,14 @@ class ServerReader:
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
 
 
-def _reason_to_skip(entry: ServerEntry, options: ServerSection, variables: Variables, path: str) -> Problem | None:
-    """Return why a server that was written correctly is left out, if it is."""
-    if entry.disabled or not options.enabled:
-        return Problem(path, "is disabled")
+def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables, path: str) -> Problem | None:
+    """Return why a server that was written correctly and is not switched off is left out, if it is."""
     if variables.missing:
         reasons = dict.fromkeys(problem.reason for problem in variables.missing)
         return Problem(path, "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
+    if unclear := found.unclear:
+        hint = "write disabled: true or false instead"
+        return Problem(path, f"has a switch, {unclear.name}, that is not understood", hint, is_mistake=True)
     if starts_toolcrib(entry.command or "", entry.args or ()):
         return Problem(path, "would start toolcrib inside toolcrib", "list the servers behind it here instead")
     return None

@@ -245,7 +245,9 @@ class Settings:
     def why_left_out(self, server: str) -> str:
         """Return why the entry of a server is left out; empty where it is not, or there is none."""
         path = join("mcpServers", server)
-        return next((problem.reason for problem in self.skipped if problem.path == path), "")
+        # Where one place in it is wrong, that is named: mcpServers.it.command.
+        paths = (path, *(join(path, key) for key in ServerEntry.model_fields))
+        return next((problem.reason for problem in self.skipped if problem.path in paths), "")
 
     def stored(self, path: Path) -> Path | None:
         """Return the path of a file or folder, or None where nothing is written to disk."""

@@ -13,6 +13,7 @@ from toolcrib.base.text import exact_glob
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing import json_text, toml_text, yaml_text
 from toolcrib.config.editing.files import EditRefused
+from toolcrib.config.switches import flag, lists_off, switches
 
 _BOM = "\ufeff"
 
@@ -137,14 +138,29 @@ def removal(document: JsonObject, name: str) -> list[Change]:
 
 
 def enabling(document: JsonObject, name: str) -> list[Change]:
-    """Return the changes after which a server is in use; none where it is."""
-    changes: list[Change] = []
-    if value_at(document, ("mcpServers", name, "disabled")) is not None:
-        changes.append(RemoveMember(("mcpServers", name, "disabled")))
+    """Return the changes after which nothing in the config switches a server off; none where nothing does."""
+    found = switches(as_object(value_at(document, ("mcpServers", name)))).found
+    lists = ((key, names) for key, names in lists_off(document).items() if names)
+    changes: list[Change] = [RemoveMember(("mcpServers", name, *each.path)) for each in found if not each.is_on]
+    changes += [_off_the_list(document[key], key, name) for key, names in lists if name in names]
     options = as_object(value_at(document, place := ("toolcrib", "servers", name)))
-    if "enabled" in options:
+    is_off = flag(options.get("enabled", True)) is not True
+    if flag(value_at(document, ("toolcrib", "server_defaults", "enabled"))) is False:
+        changes += [SetMember((*place, "enabled"), value=True)] if is_off or "enabled" not in options else []
+    elif is_off:
         changes.append(RemoveMember((*place, "enabled")) if len(options) > 1 else RemoveMember(place))
     return changes
+
+
+def _off_the_list(listed: Any, key: str, name: str) -> Change:
+    """Return the change after which a list of servers that are switched off does not name one."""
+    if isinstance(listed, dict):
+        return RemoveMember((key, name))
+    if isinstance(listed, str):
+        return RemoveMember((key,))
+    named = ("serverName", "name")
+    others = [each for each in as_list(listed) if name not in (each, *map(as_object(each).get, named))]
+    return SetMember((key,), others)
 
 
 def denies_all(document: JsonObject, name: str) -> bool:
