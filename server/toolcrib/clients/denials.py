@@ -108,9 +108,11 @@ def switched_off(documents: Iterable[Mapping[str, Any]], *, in_project: bool) ->
     return {name for key, names in lists if in_project or "json" not in key.lower() for name in names or ()}
 
 
-def gemini_off(documents: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return what Gemini CLI's file ``mcp-server-enablement.json`` switches off, in lower case as it writes names."""
-    return {name for document in documents for name, each in document.items() if switches(as_object(each)).off}
+def gemini_off(documents: Iterable[Mapping[str, Any]], names: Iterable[str]) -> set[str]:
+    """Return which of the named servers Gemini CLI's file ``mcp-server-enablement.json`` switches off."""
+    off = {name for document in documents for name, each in document.items() if switches(as_object(each)).off}
+    # It has names in lower case.
+    return {name for name in names if name.lower().strip() in off}
 
 
 def _texts(value: Any) -> list[str]:

@@ -311,8 +311,8 @@ class _Reading:
         """Return why the server must not run with this entry; empty if it may."""
         if denials.unknown:
             return not_understood(denials)
-        if self._switches.unclear and not self._switches.off:
-            return f"has a switch, {self._switches.unclear.name}, that is not understood"
+        if reason := self._switches.not_understood:
+            return reason
         if self._found.obstacles:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""

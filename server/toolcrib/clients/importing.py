@@ -177,7 +177,8 @@ def draft(
     inlined = all_inlined(found)
     entries = {key: as_object(entry) for key, entry in as_object(document.get("mcpServers")).items()}
     # By what variables stand for: another account's secret is another server.
-    here = {key: identity(check.filled(entry), inlined) for key, entry in entries.items()}
+    filled = {key: check.filled(entry) for key, entry in entries.items()}
+    here = {key: identity(entry, inlined) for key, entry in filled.items()}
     # First, so that a server with its bridge and the same without it are one.
     found = [_as_in(here.values(), server, check, inlined) for server in found]
     for server in found:
@@ -200,8 +201,8 @@ def draft(
     for same, group in groups:
         known = next((key for key, other in here.items() if other.fits(same)), None)
         if known is not None:
-            filled = {**document, "mcpServers": {known: check.filled(entries[known])}}
-            servers.append(_known_server(known, entries[known], group, is_off=bool(enabling(filled, known))))
+            is_off = bool(enabling({**document, "mcpServers": filled}, known))
+            servers.append(_known_server(known, entries[known], group, is_off=is_off))
             continue
         key = _free_key(group[0], taken)
         taken.add(key)

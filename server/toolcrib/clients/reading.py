@@ -99,7 +99,7 @@ def servers_in(
     """Return the servers in what a client's file holds, as ``read_file`` does."""
     folder = _project_of(of.file) if in_project else None
     context = VariableContext(of.client.syntax, user.home, folder, _prompts(document, of.client))
-    return tuple(_servers(document, of, context, tuple(_documents_beside(of.client, user, folder))))
+    return tuple(_servers(document, of, context, tuple(_documents_beside(of, user, folder))))
 
 
 def _project_of(path: Path) -> Path:
@@ -143,11 +143,12 @@ def _prompts(document: JsonObject, client: Client) -> dict[str, Prompt]:
     }
 
 
-def _documents_beside(client: Client, user: UserEnvironment, folder: Path | None) -> Iterator[JsonObject]:
+def _documents_beside(of: FoundFile, user: UserEnvironment, folder: Path | None) -> Iterator[JsonObject]:
     """Yield what a client says in other files of its servers, or of those of the project in ``folder``."""
-    for file in client.rule_files:
+    itself = os.path.realpath(of.file)
+    for file in of.client.rule_files:
         path = user.locate(file) if folder is None or file.base is not Base.PROJECT else folder / file.path
-        if is_there(path):
+        if is_there(path) and os.path.realpath(path) != itself:
             try:
                 yield read_any(path)[0]
             except ConfigError:
@@ -165,15 +166,13 @@ def _servers(
         folder = Path(place[1]) if place[:1] == ("projects",) else context.folder
         names = [name for name, value in entries.items() if value is not None]
         # Disabled servers are imported disabled: a person may enable them later.
-        in_project = folder is not None
-        above = [as_object(value_at(document, place[:level])) for level in range(1, len(place))]
-        # Claude Code keeps what a person has chosen in a project in the file of the home directory.
-        of_project = [as_object(value_at(each, ("projects", str(folder)))) for each in beside if in_project]
+        # Around them, in other files, and in Claude Code's part for the project in the file of the home directory.
+        above = [value_at(document, place[:level]) for level in range(len(place))]
+        of_project = [value_at(each, ("projects", str(folder))) for each in beside] if folder else []
         gone = denied_servers(around, names)
-        off = switched_off((around, *above, *beside, *of_project), in_project=in_project)
+        off = switched_off(map(as_object, (*above, *beside, *of_project)), in_project=folder is not None)
         if of.client.key == "gemini-cli":
-            named = gemini_off(beside)
-            off |= {name for name in names if name.lower().strip() in named}
+            off |= gemini_off(beside, names)
         for name in names:
             read = read_entry(name, entries[name], of.client, replace(context, folder=folder)).restricted(listed[name])
             denials = read.denials

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -113,9 +113,10 @@ def load(
         findings.problems += foreign_shapes(document, source.path)
     if given and given.entries:
         document = _with_entries(document, given.entries, findings)
-    off = lists_off(document)
-    unread = [key for key in document if off.get(key) is None]
-    findings.notices += ignored_keys(source.name, unread, _TOP_LEVEL, dict.fromkeys(off, "write a list of names"))
+    listed_off = lists_off(document)
+    unread = [key for key in document if listed_off.get(key) is None]
+    meanings = dict.fromkeys(listed_off, "write a list of names")
+    findings.notices += ignored_keys(source.name, unread, _TOP_LEVEL, meanings)
     findings.notices += _read_env_file(document, environ, source.references)
     # Reading goes on after a mistake, so that a person sees all of them at once.
     section, secrets = _section(document.get("toolcrib"), source, findings)
@@ -123,7 +124,7 @@ def load(
     learned = learned or Learned()
     servers = {
         key: replace(server, learned=learned.part(key))
-        for key, server in _servers(document, section, source, findings).items()
+        for key, server in _servers(document, section, source, findings, listed_off).items()
     }
     findings.notices += (
         Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {shlex.quote(str(file))}")
@@ -241,7 +242,11 @@ def _section(raw: Any, source: _Source, findings: Findings) -> tuple[ToolcribSec
 
 
 def _servers(
-    document: JsonObject, section: ToolcribSection, source: _Source, findings: Findings
+    document: JsonObject,
+    section: ToolcribSection,
+    source: _Source,
+    findings: Findings,
+    listed_off: Mapping[str, Collection[str] | None],
 ) -> dict[str, ServerSettings]:
     entries = _object(document.get("mcpServers"))
     if entries is None:
@@ -255,7 +260,7 @@ def _servers(
             path = join("toolcrib.servers", key)
             findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, [*entries, *objects])))
     findings.problems += (_twice(key) for key in objects if key in entries)
-    reader = ServerReader(section, source.environ, source.base, findings, source.references, lists_off(document))
+    reader = ServerReader(section, source.environ, source.base, findings, source.references, listed_off)
     servers = [reader.read(key, entry) for key, entry in entries.items()]
     servers += [reader.in_memory(key, target) for key, target in objects.items()]
     return {server.key: server for server in servers if server is not None}

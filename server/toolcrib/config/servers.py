@@ -169,9 +169,8 @@ def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables, p
     if variables.missing:
         reasons = dict.fromkeys(problem.reason for problem in variables.missing)
         return Problem(path, "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
-    if unclear := found.unclear:
-        hint = "write disabled: true or false instead"
-        return Problem(path, f"has a switch, {unclear.name}, that is not understood", hint, is_mistake=True)
+    if reason := found.not_understood:
+        return Problem(path, reason, "write disabled: true or false instead", is_mistake=True)
     if starts_toolcrib(entry.command or "", entry.args or ()):
         return Problem(path, "would start toolcrib inside toolcrib", "list the servers behind it here instead")
     return None

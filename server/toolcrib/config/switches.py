@@ -89,9 +89,10 @@ class Switches:
         return next((each for each in self.found if each.is_on is False), None)
 
     @property
-    def unclear(self) -> Switch | None:
-        """The first that is not understood."""
-        return next((each for each in self.found if each.is_on is None), None)
+    def not_understood(self) -> str:
+        """Why the server must not run though nothing switches it off, as the end of a sentence; empty if it may."""
+        unclear = next((each.name for each in self.found if each.is_on is None), "")
+        return f"has a switch, {unclear}, that is not understood" if unclear and not self.off else ""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -127,6 +128,14 @@ def lists_off(document: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
         for key, said in words.items()
         if "servers" in said and _kind(said - _LISTED) is _Kind.OFF
     }
+
+
+def name_listed(item: Any) -> str | None:
+    """Return the server that an item of such a list is about; None where that is not understood."""
+    # Claude Code's deniedMcpServers has objects.
+    about = as_object(item)
+    name = item if isinstance(item, str) else about.get("serverName") or about.get("name")
+    return name if isinstance(name, str) else None
 
 
 def flag(value: Any) -> Any:
@@ -215,11 +224,8 @@ def _listed(value: Any) -> tuple[str, ...] | None:
         # A name alone is one of a set of YAML; under an object stands a server that was put away there.
         flags = {name: each for name, each in as_object(value).items() if not isinstance(each, dict | list)}
         return tuple(name for name, each in flags.items() if _is_on(_Kind.OFF, each) is not True) if flags else None
-    items = [value] if isinstance(value, str) else as_list(value)
-    # Claude Code's deniedMcpServers has objects.
-    objects = [as_object(each) for each in items]
-    names = [*items, *(each.get("serverName") or each.get("name") for each in objects)]
-    return tuple(name for name in names if isinstance(name, str)) or None
+    names = map(name_listed, [value] if isinstance(value, str) else as_list(value))
+    return tuple(name for name in names if name is not None) or None
 
 
 def _is_open(value: Any) -> bool:

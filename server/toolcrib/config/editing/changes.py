@@ -13,7 +13,7 @@ from toolcrib.base.text import exact_glob
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing import json_text, toml_text, yaml_text
 from toolcrib.config.editing.files import EditRefused
-from toolcrib.config.switches import flag, lists_off, switches
+from toolcrib.config.switches import flag, lists_off, name_listed, switches
 
 _BOM = "\ufeff"
 
@@ -144,10 +144,10 @@ def enabling(document: JsonObject, name: str) -> list[Change]:
     changes: list[Change] = [RemoveMember(("mcpServers", name, *each.path)) for each in found if not each.is_on]
     changes += [_off_the_list(document[key], key, name) for key, names in lists if name in names]
     options = as_object(value_at(document, place := ("toolcrib", "servers", name)))
-    is_off = flag(options.get("enabled", True)) is not True
+    is_on = flag(options.get("enabled")) is True
     if flag(value_at(document, ("toolcrib", "server_defaults", "enabled"))) is False:
-        changes += [SetMember((*place, "enabled"), value=True)] if is_off or "enabled" not in options else []
-    elif is_off:
+        changes += [] if is_on else [SetMember((*place, "enabled"), value=True)]
+    elif "enabled" in options and not is_on:
         changes.append(RemoveMember((*place, "enabled")) if len(options) > 1 else RemoveMember(place))
     return changes
 
@@ -158,9 +158,7 @@ def _off_the_list(listed: Any, key: str, name: str) -> Change:
         return RemoveMember((key, name))
     if isinstance(listed, str):
         return RemoveMember((key,))
-    named = ("serverName", "name")
-    others = [each for each in as_list(listed) if name not in (each, *map(as_object(each).get, named))]
-    return SetMember((key,), others)
+    return SetMember((key,), [each for each in as_list(listed) if name_listed(each) != name])
 
 
 def denies_all(document: JsonObject, name: str) -> bool:
