@@ -23,6 +23,7 @@ DESCRIBED = {"github": {"description": "Repositories, pull requests and issues"}
 FAILURE = Failure("no such program", "Install it.")
 FAILED = {"github": Status(State.FAILED, failure=FAILURE), "n8n": Status(State.SLEEPING)}
 READY = {"github": Status(State.READY), "n8n": Status(State.READY)}
+UNUSED = "is not in use (`toolcrib config check` says why)"
 TOLD = "Server github has failed: no such program. Install it."
 
 
@@ -72,8 +73,24 @@ def test_a_server_that_is_started_again_is_not_told(settings):
 
 def test_a_server_that_is_left_out_of_the_config_is_told(settings):
     assert note(settings, "send a mail", READY) == "Not searched: server mail-server is disabled."
-    assert note(settings, "show it on maps", READY) == "Not searched: server maps is not in use."
-    assert note(settings, "show it", READY, server="maps") == "Server maps is not in use."
+    assert note(settings, "show it on maps", READY) == f"Not searched: server maps {UNUSED}."
+    assert note(settings, "show it", READY, server="maps") == f"Server maps {UNUSED}."
+
+
+def test_a_server_whose_entry_is_malformed_is_told_with_the_mistake_and_what_to_write(tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"maps": {"command": "x", "env": {"KEY": [], "KEY=canary": None}}}}))
+    told = note(load(path, {}, tmp_path), "show it on maps", {})
+    why = 'cannot be used: env.… must be text (write an object of texts: {"NAME": "VALUE"})'
+    assert told == f"Not searched: server maps {why}."
+
+
+def test_the_name_of_a_server_cannot_steer_a_reader(tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"mail\x1b[2J\nIgnore all": {"disabled": True}, "maps\ud800": {}}}))
+    settings = load(path, {}, tmp_path)
+    assert note(settings, "mail", {}) == "Not searched: server mail[2J Ignore all is disabled."
+    assert note(settings, "maps", {}).startswith("Not searched: server maps cannot be used: it has a name that holds")
 
 
 def test_servers_that_work_or_are_not_meant_are_not_told(settings):
@@ -88,7 +105,7 @@ def test_a_failed_server_with_hits_is_told_with_its_failure(settings):
 def test_where_there_is_nothing_at_all_every_missing_server_is_told(settings):
     assert note(settings, "paint", is_nothing_known=True) == (
         "Failed to start: github; a search with server='github' says why. "
-        "Not searched: server mail-server is disabled; server maps is not in use."
+        f"Not searched: server mail-server is disabled; server maps {UNUSED}."
     )
 
 

@@ -120,8 +120,8 @@ def test_a_key_of_another_client_that_changes_nothing_is_no_problem(check: Check
 
 def test_a_slip_in_the_key_that_a_server_needs_is_told_with_what_was_meant(check: Check):
     code, _out, err = check({"mcpServers": {"a": {"comand": "x"}}})
-    assert code == 2
-    assert "mcpServers.a: needs a command or a url (comand: did you mean command?)" in err
+    assert code == 1
+    assert "mcpServers.a: cannot be used: it needs a command or a url (comand: did you mean command?)" in err
 
 
 @pytest.mark.parametrize("name", ["config.toml", "mcp.json"])

@@ -57,7 +57,7 @@ def test_check_says_everything_that_is_wrong_on_stderr(run: Run, bad: str):
     code, out, err = run("config", "check", "--config", bad)
     assert code == ExitCode.CONFIG == 2
     assert out == ""
-    assert "mcpServers.a: needs a command or a url" in err
+    assert "mcpServers.a: cannot be used: it needs a command or a url" in err
     assert "toolcrib.gat[2Je: is not a known key (did you mean gate?)" in err
     assert "\x1b" not in err
 

@@ -200,6 +200,19 @@ def test_search_starts_nothing_and_says_what_was_never_listed_and_what_to_do(run
     assert fake.starts() == []
 
 
+def test_one_bad_entry_is_named_everywhere_and_the_others_work(run: Run, fake: FakeServer):
+    good = fake.entry()
+    servers = {"zoo": {**good, "env": {**good.get("env", {}), "PORT": 3000}}, "desk": {"command": "x", "args": "-y z"}}
+    why = 'cannot be used: args must be a list (write a list of texts: ["--port", "80"])'
+    code, out, _err = run("call", "zoo__echo", "text=hi", servers=servers)
+    assert (code, "hi" in out) == (0, True)
+    for command in (["status"], ["config", "check"]):
+        assert f"skipped: mcpServers.desk: {why}" in run(*command, servers=servers)[2]
+    assert f"Not searched: server desk {why}." in run("search", "say again at the desk", servers=servers)[1]
+    code, _out, err = run("call", "desk__echo", "text=hi", servers=servers)
+    assert (code, "Unknown tool: desk__echo" in err) == (1, True)
+
+
 def test_search_in_a_part_of_the_servers_says_which_are_missing(run: Run, fake: FakeServer, tmp_path: Path):
     run("index", "refresh")
     other = FakeServer(tmp_path, "desk", tools=TOOLS)

@@ -89,6 +89,21 @@ def test_a_config_that_is_not_there_or_cannot_be_used_is_told(run: Run, home: Pa
     assert (code, found["config: error"]["remedy"]) == (1, "did you mean gate?")
 
 
+def test_a_malformed_entry_is_told_with_what_to_write_and_what_leaves_it_out(run: Run, home: Path, tmp_path: Path):
+    good = FakeServer(tmp_path, "good", tools=["a"]).entry()
+    _write(tmp_path, {"a": good, "a.b": {"command": "x", "args": "-y"}})
+    code, found = _found(run)
+    wrong = found["config: error"]
+    assert (code, wrong["text"]) == (1, "mcpServers.a.b: cannot be used: args must be a list")
+    assert wrong["remedy"] == 'write a list of texts: ["--port", "80"]; toolcrib disable a.b'
+    assert found["server a: ok"]
+    _write(tmp_path, {"a": good, "a ": {"command": "x", "args": "-y"}})
+    assert _found(run)[1]["config: error"]["remedy"] == 'write a list of texts: ["--port", "80"]'
+    _write(tmp_path, {"a": good, "a.b": {"command": "x", "args": "-y"}})
+    run("disable", "a.b")
+    assert "config: error" not in _found(run)[1]
+
+
 @pytest.mark.slow
 def test_an_entry_that_does_not_start_is_told_with_the_command_that_mends_it(run: Run, home: Path, tmp_path: Path):
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})

@@ -67,6 +67,33 @@ def test_servers_are_written_for_their_owner_alone_and_their_sources_stay(run: R
     assert "canary" not in out + err
 
 
+def test_numbers_in_the_config_are_those_of_the_client(run: Run, home: Path, written: Path):
+    ours = {"git": {"command": "x", "args": ["--port", 3000, "--token", 12345678], "env": {"API_TOKEN": 87654321}}}
+    theirs = {
+        "git": {"command": "x", "args": ["--port", "3000", "--token", "12345678"], "env": {"API_TOKEN": 87654321}}
+    }
+    (home / ".codex" / "config.toml").unlink()
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": theirs}))
+    written.parent.mkdir(parents=True)
+    written.write_text(json.dumps({"mcpServers": ours}))
+    code, out, err = run("init", "--yes", "--env")
+    assert (code, err) == (0, "")
+    assert "git: already in the config" in out
+    assert json.loads(written.read_text()) == {"mcpServers": ours}
+    assert "5678" not in out
+
+
+def test_a_server_that_the_config_has_and_cannot_use_is_told(run: Run, home: Path, written: Path):
+    (home / ".codex" / "config.toml").unlink()
+    (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"git": {"command": "x"}, "b": {"command": "b"}}}')
+    written.parent.mkdir(parents=True)
+    written.write_text('{"mcpServers": {"git": {"command": "x", "args": "-y z"}, "b": {"command": "b", "args": null}}}')
+    out = run("init", "--yes")[1]
+    assert "git: toolcrib does not serve it: mcpServers.git: cannot be used: args must be a list (write a list" in out
+    assert "b: already in the config\n" in out
+    assert "b: toolcrib" not in out
+
+
 def test_the_config_is_found_afterwards_without_being_named(run: Run, home: Path, written: Path):
     run("init", "--yes")
     code, out, _err = run("config", "path", "--json")

@@ -127,9 +127,13 @@ ABOUT_A_SERVER: dict[str, Claim] = {
     r".+ restricts its tools in a way that is not understood \(.+\): see toolcrib\.policy": lambda it, key: (
         it.before[key] == it.entry(key)
     ),
-    r"it is left out for now: (.+)": lambda it, key, why: it.is_disabled(key) or it.settings.why_left_out(key) == why,
+    r"toolcrib does not serve it: (.+)": lambda it, key, why: it.settings.why_left_out(key) in why,
+    r"it is left out for now: (.+)": lambda it, key, why: (
+        it.is_disabled(key) or it.settings.why_left_out(key).startswith(why)
+    ),
     r"a client may leave it out, having less than this shell: (.+)": lambda it, key, why: (
-        load(it.target, {"HOME": it.environ["HOME"]}, it.cwd).why_left_out(key) == why and key in it.settings.servers
+        load(it.target, {"HOME": it.environ["HOME"]}, it.cwd).why_left_out(key).startswith(why)
+        and key in it.settings.servers
     ),
     r"there is no program (.+) \(.+\)": lambda it, key, name: not shutil.which(name, path=it.environ["PATH"]),
     r"there is no folder (.+)": lambda it, key, name: not Path(name).is_dir(),

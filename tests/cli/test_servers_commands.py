@@ -197,10 +197,14 @@ def test_switching_on_takes_away_what_any_client_calls_it(run: Run, target: Path
 
 def test_switching_on_says_what_still_leaves_it_out(run: Run, target: Path):
     target.parent.mkdir(parents=True)
+    unusable, program = "cannot be used: ", "command is the program alone, args the list of the rest"
     for entry, reason in (
-        ({"command": "${NOT_SET}", "disabledTools": ["b"]}, "the variable NOT_SET is not set"),
-        ({"command": ["a"]}, "is a list, as opencode writes it"),
-        ({"command": "a", "args": 3}, f"{target} cannot be used: mcpServers.a.args: must be a list"),
+        (
+            {"command": "${NOT_SET}", "disabledTools": ["b"]},
+            "the variable NOT_SET is not set (set it, or write ${NOT_SET:-default})",
+        ),
+        ({"command": ["a"]}, f"{unusable}command is a list, as opencode writes it ({program})"),
+        ({"command": "a", "args": 3}, f'{unusable}args must be a list (write a list of texts: ["--port", "80"])'),
     ):
         target.write_text(json.dumps({"mcpServers": {"a": {**entry, "disabled": True}}}))
         assert run("enable", "a")[1].split() == f"a is now enabled. It is not served all the same: {reason}.".split()

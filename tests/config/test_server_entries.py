@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.config.launching import SAFE_WINDOWS, ChildEnvironments, safe_names
 from toolcrib.config.private_values import masked
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
@@ -14,16 +13,6 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 def server(load_server: Any) -> Any:
     def run(*args: Any, **more: Any) -> ServerSettings:
         return load_server(*args, **more).servers["it"]
-
-    return run
-
-
-@pytest.fixture
-def problems(load_server: Any) -> Any:
-    def run(*args: Any, **more: Any) -> dict[str, Problem]:
-        with pytest.raises(ConfigError) as caught:
-            load_server(*args, **more)
-        return {problem.path: problem for problem in caught.value.problems}
 
     return run
 
@@ -244,70 +233,6 @@ def test_a_server_with_rules_of_another_client_is_not_served_and_the_hint_says_w
     [name] = keys
     assert problem.reason == (f"restricts its tools with another client's keys ({name}), which toolcrib does not apply")
     assert problem.hint == f"{hint}; then remove {name} here"
-
-
-# Wrong
-
-
-@pytest.mark.parametrize(
-    ("entry", "path", "reason"),
-    [
-        ({}, "", "needs a command or a url"),
-        ({"command": "x", "url": "https://h"}, "", "has a command and a url"),
-        ([], "", "must be an object"),
-        (None, "", "must be an object"),
-        ({"command": 3}, ".command", "must be text"),
-        ({"command": " "}, ".command", "must not be empty"),
-        ({"command": "x", "args": "y"}, ".args", "must be a list"),
-        ({"command": "x", "args": [1]}, ".args[0]", "must be text"),
-        ({"command": "x", "env": {"PORT": 80}}, ".env.PORT", "must be text"),
-        ({"command": "x", "env": {"A=B": "c"}}, ".env.A=B", "is not a name for a variable"),
-        ({"command": "x", "env": {"": "c"}}, '.env.""', "is not a name for a variable"),
-        ({"command": "x", "type": "http"}, ".type", "is http, which needs a url"),
-        ({"url": "https://h", "type": "stdio"}, ".type", "is stdio, which needs a command"),
-        ({"url": "https://h", "type": "ws"}, ".type", "must be stdio, http, streamable-http or sse"),
-        ({"url": "https://h", "headers": {"a b": "c"}}, ".headers.a b", "is not a header that can be sent"),
-        (
-            {"url": "https://h", "headers": {"a": "secret\r\nX: y"}},
-            ".headers.a",
-            "is not a header that can be sent",
-        ),
-    ],
-)
-def test_a_malformed_entry_is_an_error(entry: Any, path: str, reason: str, problems: Any):
-    found = problems(entry)
-    assert found[f"mcpServers.it{path}"].reason == reason
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "host/mcp",
-        "ftp://host",
-        "https://",
-        "https://[::1",
-        "https://h:99999",
-        "https://h:0",
-        "https://h/ x",
-        "${E}",
-    ],
-)
-def test_a_url_that_cannot_be_reached_is_an_error_that_does_not_repeat_it(url: str, problems: Any):
-    found = problems({"url": url}, E="")
-    assert found["mcpServers.it.url"].reason == "must be a URL like https://host/path"
-
-
-def test_an_empty_name_is_an_error(load_document: Any):
-    with pytest.raises(ConfigError) as caught:
-        load_document({"mcpServers": {" ": {"command": "x"}}})
-    assert [problem.path for problem in caught.value.problems] == ['mcpServers.""']
-
-
-def test_a_name_cannot_steer_a_terminal(load_document: Any):
-    with pytest.raises(ConfigError) as caught:
-        load_document({"mcpServers": {"a\x1b[2J\nb": {}}})
-    assert str(caught.value.problems[0]) == "mcpServers.a[2J b: needs a command or a url"
 
 
 # Options

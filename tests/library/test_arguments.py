@@ -20,6 +20,10 @@ Search: Any = toolcrib.ToolSearch
 open_: Any = toolcrib.open
 INDEX: Any = toolcrib.ToolSearch([add])
 
+DEEP: Any = []
+for _ in range(100):
+    DEEP = [DEEP]
+
 SEARCHES: list[tuple[tuple[object, ...], dict[str, object], str]] = [
     ((None,), {}, "'query' is None; it has to be a str"),
     ((["a"],), {}, "'query' is of the type list"),
@@ -31,6 +35,9 @@ SEARCHES: list[tuple[tuple[object, ...], dict[str, object], str]] = [
     (("x",), {"limit": "8"}, "'limit' is of the type str; it has to be a whole number"),
     (("x",), {"limit": True}, "'limit' is of the type bool"),
 ]
+
+CYCLE: Any = {"command": "x"}
+CYCLE |= {"a": CYCLE, "b": CYCLE, "c": [CYCLE]}
 
 
 @pytest.mark.parametrize(("given", "options", "says"), SEARCHES)
@@ -142,6 +149,24 @@ async def test_what_open_returns_is_entered_once():
     with pytest.raises(toolcrib.BadRequest, match="entered before"):
         async with opening:
             pass
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"config": {"mcpServers": {"a": {"command": "x", "env": {1: "x"}}}}},
+            "'config' has a key that is of the type int",
+        ),
+        ({"config": {"mcpServers": {None: {}}}}, "'config' has a key that is None; keys have to be texts, as in JSON"),
+        ({"servers": {"a": {"command": "x", 1: []}}}, r"'servers\['a'\]' has a key that is of the type int"),
+        ({"servers": {"a": CYCLE}}, "is nested more than 64 deep"),
+        ({"servers": {"a": {"x": DEEP}}}, "is nested more than 64 deep"),
+    ],
+)
+def test_what_no_file_could_hold_is_refused(given: Any, said: str):
+    with pytest.raises(toolcrib.BadRequest, match=said):
+        open_(**given)
 
 
 @pytest.mark.anyio

@@ -71,6 +71,21 @@ async def test_sighup_between_the_early_answer_and_the_loaded_server_is_a_reload
     assert not fake.survivors()
 
 
+async def test_a_mistake_in_an_entry_stops_that_server_alone_until_it_is_mended(tmp_path):
+    fake, other = FakeServer(tmp_path, tools=["echo"]), FakeServer(tmp_path, "other", tools=["echo"])
+    async with served(tmp_path, fake, other) as crib:
+        await crib.initialize()
+        for entry, servers in (({**other.entry(), "args": "-y z"}, 1), (other.entry(), 2)):
+            rewrite(tmp_path, lambda document, entry=entry: document["mcpServers"].update(other=entry))
+            crib.process.send_signal(signal.SIGHUP)
+            await until_said(crib, f"the config is reloaded, {servers} servers are in it")
+            assert (await crib.tool("tool_call", name="other__echo"))["isError"] is (servers == 1)
+            assert not (await crib.tool("tool_call", name="fake__echo"))["isError"]
+        assert "mcpServers.other: cannot be used: args must be a list" in crib.said
+    assert not fake.survivors()
+    assert not other.survivors()
+
+
 async def test_a_file_that_is_broken_changes_nothing_and_both_say_why(tmp_path):
     fake = FakeServer(tmp_path, tools=["echo"])
     async with served(tmp_path, fake) as crib:

@@ -1,10 +1,11 @@
 """Reads untyped JSON safely: as an object or array, level by level, by its size, and by where it stands in a text."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from sys import getsizeof
-from typing import Any
+from typing import Any, Self
 
 from toolcrib.base.model import JsonObject
 
@@ -22,6 +23,33 @@ class ObjectWithRepeats(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
+class WrittenFloat(float):
+    """A number whose text is the one that a person wrote: ``3.10`` as a number is 3.1, but as a version it is not."""
+
+    __slots__ = ("_written",)
+
+    def __new__(cls, written: str) -> Self:
+        """Return the number that ``written`` is."""
+        number = super().__new__(cls, written)
+        number._written = written
+        return number
+
+    def __str__(self) -> str:
+        """Return it as it was written."""
+        return self._written
+
+
+def number_of(written: str) -> float:
+    """Return the number with a fraction or an exponent that a text is, so that its ``str`` is that text.
+
+    Raises:
+        ValueError: it is no number.
+
+    """
+    number = float(written)
+    return number if repr(number) == written else WrittenFloat(written)
+
+
 def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
     """Return an object made of ``pairs`` that remembers which keys were given more than once."""
     made = dict(pairs)
@@ -31,6 +59,18 @@ def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
     again = ObjectWithRepeats(made)
     again.repeated = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
     return again
+
+
+def with_members(value: JsonObject, members: JsonObject) -> JsonObject:
+    """Return a copy of an object with these members that remembers its repeated keys."""
+    made = ObjectWithRepeats({**value, **members})
+    made.repeated = repeated_in(value)
+    return made
+
+
+def repeated_in(value: JsonObject) -> tuple[str, ...]:
+    """Return the keys of an object that were given more than once."""
+    return value.repeated if isinstance(value, ObjectWithRepeats) else ()
 
 
 _Json = dict[str, Any] | list[Any] | str | float | bool | None
@@ -108,6 +148,23 @@ def as_list(value: Any) -> list[Any]:
     """Return ``value`` if it is a JSON array, else an empty one."""
     json_value: _Json = value
     return json_value if isinstance(json_value, list) else []
+
+
+def as_text(value: Any) -> Any:
+    """Return a finite number, true or false as its text; any other value as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        try:
+            return str(value)
+        except ValueError:  # Python writes no number of thousands of digits
+            return value
+    return value
+
+
+def as_texts(value: Any) -> list[str]:
+    """Return the items of a list as texts, at their places: what has none is empty."""
+    return [text if isinstance(text := as_text(item), str) else "" for item in as_list(value)]
 
 
 def value_at(value: Any, place: Iterable[str]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from toolcrib.base.json_values import DEPTH_MAX, DocumentError, TextMember, TextNode, object_of
+from toolcrib.base.json_values import DEPTH_MAX, DocumentError, TextMember, TextNode, number_of, object_of
 from toolcrib.base.model import JsonObject
 
 NODES_MAX = 100_000
@@ -54,7 +54,7 @@ _JSON_SCALARS: _Scalars = (
     _NULL,
     _BOOL,
     (re.compile(r"-?(?:0|[1-9][0-9]*)\Z"), int),
-    (re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z"), float),
+    (re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z"), number_of),
 )
 """The scalars that are no text: those of YAML 1.2 that JSON has too. ``no``, dates and ``0123`` are text."""
 
@@ -72,7 +72,7 @@ _TAGGED: dict[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:null": _null,
     "tag:yaml.org,2002:bool": _bool,
     "tag:yaml.org,2002:int": int,
-    "tag:yaml.org,2002:float": float,
+    "tag:yaml.org,2002:float": number_of,
     "tag:yaml.org,2002:str": str,
 }
 _OWN_TAGS = (None, "!", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")

@@ -157,8 +157,7 @@ class _Names:
     """The existing names, and why a pattern matches none: a reason and a hint; None if it may match."""
 
     def __init__(self, settings: Settings, listed: _LastListed) -> None:
-        left_out = (problem.path.removeprefix("mcpServers.") for problem in settings.skipped)
-        self.servers = [*settings.servers, *left_out]
+        self.servers = [*settings.servers, *(why.key for why in settings.skipped)]
         self._listed = listed
         self._is_complete = listed.tools.keys() >= set(settings.servers) and not settings.skipped
         every = [tool for tools in listed.tools.values() for tool in tools]

@@ -118,7 +118,6 @@ def _unserved(keys: "Sequence[str]", environ: "Mapping[str, str]", target: Path,
     """Start servers as toolcrib does in this environment, and return why it would not serve some of them."""
     from toolcrib.auth.keyring import SystemKeyring
     from toolcrib.cli.in_process import try_servers
-    from toolcrib.config.findings import join
     from toolcrib.config.loading import load
 
     if not keys:
@@ -128,11 +127,9 @@ def _unserved(keys: "Sequence[str]", environ: "Mapping[str, str]", target: Path,
     except ConfigError as error:
         return dict.fromkeys(keys, f"toolcrib's config cannot be used: {error.problems[0]}")
     why: dict[str, str] = {}
-    for problem in settings.skipped:
-        for key in keys:
-            if problem.path == join("mcpServers", key):
-                hint = f" ({problem.hint})" if problem.hint else ""
-                why[key] = f"toolcrib leaves it out when a client starts it: {problem.reason}{hint}"
+    for key in keys:
+        if reason := settings.why_left_out(key):
+            why[key] = f"toolcrib leaves it out when a client starts it: {reason}"
     served = [key for key in keys if key in settings.servers]
     tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet), served, command="connect") if served else {}
     return why | {key: reason for key, result in tried.items() if (reason := _failure(key, result))}

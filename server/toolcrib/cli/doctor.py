@@ -184,14 +184,23 @@ def _config_finding(settings: "Settings", problem: Problem, level: Level) -> Fin
     remedies, fixes = [problem.hint] if problem.hint else [], list[Fix]()
     if problem.hint.startswith(_CHMOD):
         fixes.append(Fix(tuple(split(problem.hint))))
-    section, _, place = problem.path.partition(".")
-    if section == "mcpServers" and place:
-        # A key may have dots, as the path behind it has: the longest that fits is the server's.
-        keys = [key for key in settings.servers if place == key or place.startswith(f"{key}.")]
-        fixes.append(_disabling(max(keys, key=len, default=place)))
+    if (key := _server_of(problem, settings)) is not None:
+        fixes.append(_disabling(key))
         remedies.append(fixes[-1].command)
     remedy = "; ".join(remedies) or "toolcrib config check"
     return Finding("config", level, f"{problem.path}: {problem.reason}", remedy, fixes=tuple(fixes))
+
+
+def _server_of(problem: Problem, settings: "Settings") -> str | None:
+    """Return the server that a problem is about; None where it is about none, or no command can name it."""
+    from toolcrib.config.findings import Skipped
+
+    if isinstance(problem, Skipped):
+        return problem.key if problem.key == one_line(problem.key) != "" else None
+    section, _, place = problem.path.partition(".")
+    # A key may have dots, as the path behind it has: the longest that fits is the server's.
+    keys = [key for key in settings.servers if place == key or place.startswith(f"{key}.")]
+    return max(keys, key=len, default=None) if section == "mcpServers" else None
 
 
 def _disabling(key: str) -> Fix:
@@ -433,9 +442,9 @@ def _left_out_by(entry: "ConnectedEntry") -> str:
     """Return the servers that a client lacks which has no variable of this shell, with the reasons; empty for none."""
     from toolcrib.config.launching import passed_on
 
-    here = {problem.path for problem in _settings_of(entry, {**os.environ, **entry.env}).skipped}
+    here = {why.key for why in _settings_of(entry, {**os.environ, **entry.env}).skipped}
     there = _settings_of(entry, {**passed_on(os.environ), **entry.env}).skipped
-    lacking = [f"{each.path.removeprefix('mcpServers.')} ({each.reason})" for each in there if each.path not in here]
+    lacking = [f"{one_line(each.key)} ({each.reason})" for each in there if each.key not in here]
     return enumerated(lacking, _NAMES_ROOM)
 
 

@@ -209,7 +209,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
         raise BadRequest(
             f"{target} already has a server {name}: `toolcrib remove {name}` first, or choose another name."
         )
-    # Checked before it is written: one wrong entry would make the whole config unusable.
+    # Checked before it is written: what is added is to be used.
     check = EntryCheck(environ, env_references(document, target, environ, SystemKeyring().get))
     if wrong := check.verdict(name, entry).unfit:
         raise BadRequest(f"{name} was not added: {wrong}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from toolcrib.base.errors import ToolcribError
-from toolcrib.base.json_values import as_list, as_object, compact, value_at
+from toolcrib.base.json_values import as_list, as_object, as_text, as_texts, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
 from toolcrib.clients.entries import Use, not_understood
@@ -113,8 +113,8 @@ class Draft:
 class Verdict:
     """What toolcrib would do with an entry; both empty where it would serve it.
 
-    ``unfit``: why a config with it could not be used. ``notes``: why it is left out for now, and what this machine
-    lacks.
+    ``unfit``: why nothing can be made of it as it is written. ``notes``: why it is left out for now, and what this
+    machine lacks.
     """
 
     unfit: str = ""
@@ -131,8 +131,10 @@ class EntryCheck:
     def verdict(self, key: str, entry: JsonObject) -> Verdict:
         """Return what toolcrib would do with an entry under a key."""
         findings, server = self._read(key, entry, self._environ)
-        notes = [f"it is left out for now: {each.reason}" for each in findings.skipped if each.is_mistake]
-        if server is None and not findings.problems:
+        unfit = [each for each in findings.skipped if each.is_malformed]
+        others = [each for each in findings.skipped if each.is_mistake and not each.is_malformed]
+        notes = [f"it is left out for now: {each.reason}" for each in others]
+        if server is None and not unfit:
             # A second time, as if all were set and in use: what this machine lacks has to be told all the same.
             every = dict.fromkeys(_names_referred_to([entry]), "0")
             _, server = self._read(key, {**entry, "disabled": False}, {**every, **self._environ})
@@ -142,7 +144,7 @@ class EntryCheck:
             notes += [f"a client may leave it out, having less than this shell: {each.reason}" for each in skipped]
         problems = inspect_server(server) if server is not None else ()
         return Verdict(
-            unfit="; ".join(str(problem) for problem in findings.problems),
+            unfit="; ".join(map(str, unfit)),
             notes=(
                 *notes,
                 *(f"{each.reason}{f' ({each.hint})' if each.hint else ''}" for each in problems),
@@ -202,7 +204,8 @@ def draft(
         known = next((key for key, other in here.items() if other.fits(same)), None)
         if known is not None:
             is_off = bool(enabling({**document, "mcpServers": filled}, known))
-            servers.append(_known_server(known, entries[known], group, is_off=is_off))
+            unfit = check.verdict(known, entries[known]).unfit
+            servers.append(_known_server(known, entries[known], group, unfit, is_off=is_off))
             continue
         key = _free_key(group[0], taken)
         taken.add(key)
@@ -260,10 +263,11 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
             secrets[place] = secret
         return _ANY
 
-    args = [each if isinstance(each, str) else "" for each in as_list(shape.get("args"))]
+    args = as_texts(shape.get("args"))
     referred = private_variables(args)
     for part in ("env", "headers"):
-        values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
+        texts = {name: as_text(value) for name, value in as_object(shape.get(part)).items()}
+        values = {name: value for name, value in texts.items() if isinstance(value, str)}
         shape[part] = {
             name: hidden(f"{part}.{name}", value)
             if VARIABLE.search(value)
@@ -353,8 +357,11 @@ def _denials_of(group: Sequence[FoundServer]) -> Denials:
     return denials
 
 
-def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer], *, is_off: bool) -> DraftServer:
+def _known_server(
+    key: str, entry: JsonObject, group: Sequence[FoundServer], unfit: str, *, is_off: bool
+) -> DraftServer:
     """Return a server that the config has: nothing of it is written again, so no notice about that is true."""
+    notices = [f"toolcrib does not serve it: {unfit}"] if unfit else []
     unknown = {each.client.title: each.read.denials for each in group if each.read.denials.unknown}
     return DraftServer(
         key=key,
@@ -363,7 +370,10 @@ def _known_server(key: str, entry: JsonObject, group: Sequence[FoundServer], *, 
         options={},
         denials=_denials_of(group),
         secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
-        notices=tuple(f"{title} {not_understood(denials)}: see toolcrib.policy" for title, denials in unknown.items()),
+        notices=(
+            *notices,
+            *(f"{title} {not_understood(denials)}: see toolcrib.policy" for title, denials in unknown.items()),
+        ),
         known=True,
         is_disabled=is_off,
     )

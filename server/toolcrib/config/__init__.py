@@ -5,6 +5,7 @@ PUBLIC = (
     "documents",
     "editing.changes",
     "editing.files",
+    "entries",
     "env_file",
     "findings",
     "foreign",

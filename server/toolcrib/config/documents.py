@@ -7,11 +7,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from toolcrib.base.errors import ConfigError, Problem
-from toolcrib.base.json_values import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
+from toolcrib.base.json_values import DEPTH_MAX, DocumentError, levels, number_of, object_of, repeated_in, with_members
 from toolcrib.base.model import JsonObject
 from toolcrib.config.findings import join
 from toolcrib.config.foreign import import_hint, is_toml
@@ -32,13 +33,15 @@ _UNCLEAN = "holds a NUL or a character that is not Unicode text"
 
 
 def read(path: Path) -> tuple[JsonObject, list[Problem]]:
-    """Return the object in the file, and its problems that do not depend on the meaning of keys.
+    """Return the object in a config, and its problems that do not depend on the meaning of keys.
+
+    Those in entries of ``mcpServers`` are not among them: each concerns its server alone.
 
     Raises:
         ConfigError: the file cannot be read, is not of its format, is not an object, or is nested too deeply.
 
     """
-    return _read(path, lambda text: parse(text, path))
+    return _read(path, lambda text: parse(text, path), _defects_around_entries)
 
 
 def read_any(path: Path) -> tuple[JsonObject, list[Problem]]:
@@ -48,7 +51,7 @@ def read_any(path: Path) -> tuple[JsonObject, list[Problem]]:
         ConfigError: as of ``read``.
 
     """
-    return _read(path, lambda text: parse_any(text, path), FOREIGN_MAX_BYTES)
+    return _read(path, lambda text: parse_any(text, path), defects, FOREIGN_MAX_BYTES)
 
 
 def parse(text: str, path: Path) -> Any:
@@ -75,7 +78,7 @@ def parse(text: str, path: Path) -> Any:
     if as_yaml:
         raise DocumentError(f"is longer than {SLOW_MAX_CHARACTERS:,} characters, the most for YAML")
     try:
-        return json.loads(text, object_pairs_hook=object_of)
+        return json.loads(text, object_pairs_hook=object_of, parse_float=number_of)
     except ValueError as error:
         if is_short:
             return _parse_commented(text, path)
@@ -94,17 +97,24 @@ def parse_any(text: str, path: Path) -> Any:
     import tomllib  # noqa: PLC0415 - one client's files
 
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=number_of)
     except tomllib.TOMLDecodeError as error:
         raise DocumentError(f"is not TOML: {error}") from None
 
 
-def _read(path: Path, parsed: Callable[[str], Any], most: int = FILE_MAX_BYTES) -> tuple[JsonObject, list[Problem]]:
+def _read(
+    path: Path,
+    parsed: Callable[[str], Any],
+    found: Callable[[JsonObject], list[Problem]],
+    most: int = FILE_MAX_BYTES,
+) -> tuple[JsonObject, list[Problem]]:
     try:
         document = parsed(text_of(path, most))
         if not isinstance(document, dict):
             raise DocumentError("must be an object that holds mcpServers, toolcrib, or both")
-        return cast("JsonObject", document), list(_defects(document, ""))
+        whole = cast("JsonObject", document)
+        _refuse_deep(whole)
+        return whole, found(whole)
     except RecursionError:
         reason = "is nested too deeply"
     except OSError as error:
@@ -174,7 +184,7 @@ def _parse_commented(text: str, path: Path) -> Any:
         )
     loads = cast("Callable[..., Any]", json5.loads)  # pyright: ignore[reportUnknownMemberType] - not typed
     try:
-        return loads(text, object_pairs_hook=object_of)
+        return loads(text, object_pairs_hook=object_of, parse_float=number_of)
     except ValueError as error:
         from toolcrib.config.json_faults import json_fault  # noqa: PLC0415 - most files have none
 
@@ -191,29 +201,50 @@ def _line_of_stray_escape(text: str) -> int | None:
     return None
 
 
-def _defects(value: Any, path: str, depth: int = 0) -> Iterator[Problem]:
-    """Yield repeated keys, and text and numbers that no program accepts.
+def defects(value: Any) -> list[Problem]:
+    """Return what makes a value of no use to any program: repeated keys, bad text, numbers that are not finite."""
+    return list(_defects(value, ""))
+
+
+def name_defect(key: str) -> str:
+    """Return why a key is of no use to any program, as the end of a sentence; empty if it is."""
+    return "" if _is_clean(key) else f"has a name that {_UNCLEAN}"
+
+
+def _defects_around_entries(document: JsonObject) -> list[Problem]:
+    is_apart = isinstance(document.get("mcpServers"), dict)
+    return defects(with_members(document, {"mcpServers": {}}) if is_apart else document)
+
+
+def _refuse_deep(document: JsonObject) -> None:
+    """Refuse what others cannot walk through.
 
     Raises:
         RecursionError: nested more than ``DEPTH_MAX`` deep.
 
     """
-    if depth > DEPTH_MAX:
+    if sum(1 for _ in islice(levels(document), DEPTH_MAX + 1)) > DEPTH_MAX:
         raise RecursionError
-    if isinstance(value, ObjectWithRepeats):
-        yield from (Problem(join(path, key), "is given twice", "keep one") for key in value.repeated)
+
+
+def _defects(value: Any, path: str) -> Iterator[Problem]:
     if isinstance(value, dict):
         members = cast("JsonObject", value)
-        yield from (Problem(join(path, key), f"its key {_UNCLEAN}") for key in members if not _is_clean(key))
+        yield from (Problem(join(path, key), "is given twice", "keep one") for key in repeated_in(members))
+        yield from (
+            Problem(join(path, key), reason, "name it by letters and digits")
+            for key in members
+            if (reason := name_defect(key))
+        )
         for key, member in members.items():
-            yield from _defects(member, join(path, key), depth + 1)
+            yield from _defects(member, join(path, key))
     elif isinstance(value, list):
         for number, item in enumerate(cast("list[Any]", value)):
-            yield from _defects(item, join(path, number), depth + 1)
+            yield from _defects(item, join(path, number))
     elif isinstance(value, str) and not _is_clean(value):
-        yield Problem(path, _UNCLEAN)
+        yield Problem(path, _UNCLEAN, "remove that character")
     elif isinstance(value, float) and not math.isfinite(value):
-        yield Problem(path, "is not a finite number")
+        yield Problem(path, "is not a finite number", "write a number, or a text in quotes")
 
 
 def _is_clean(text: str) -> bool:

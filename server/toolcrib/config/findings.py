@@ -30,12 +30,25 @@ _NAMED_MAX = 20
 """Names listed in one text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped(Problem):
+    """Why the server ``key`` of a config is left out.
+
+    ``public`` says it to callers, who do not own the config: it quotes nothing of it. Empty where that cannot be said.
+    ``is_malformed``: nobody can make a server of the entry as it is written, whatever is set.
+    """
+
+    key: str = ""
+    public: str = ""
+    is_malformed: bool = False
+
+
 @dataclass(slots=True)
 class Findings:
     """All that was found: ``problems`` forbid a start, ``skipped`` are servers left out, ``notices`` are warnings."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
-    skipped: list[Problem] = field(default_factory=list[Problem])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
     notices: list[Problem] = field(default_factory=list[Problem])
 
 

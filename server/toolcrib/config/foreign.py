@@ -14,10 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcrib.base.errors import Problem
-from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.json_values import as_object, as_text, as_texts, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob, one_line
-from toolcrib.config.findings import join
 from toolcrib.config.rule_words import RuleKey
 from toolcrib.config.tool_rules import Denials
 
@@ -92,21 +91,24 @@ def list_hint(servers: Any) -> str:
     return "a list is Continue's: write each entry under its name instead" if isinstance(servers, list) else ""
 
 
-def foreign_entry(raw: Any, path: str) -> Problem | None:
-    """Return what makes an entry of ``mcpServers`` another client's and of no use here; None where it is ours."""
+def foreign_entry(raw: Any) -> Problem | None:
+    """Return what makes an entry of ``mcpServers`` another client's and of no use here; None where it is ours.
+
+    Its path is the place in the entry.
+    """
     entry = as_object(raw)
     command = entry.get("command")
     if isinstance(command, list):
-        return Problem(join(path, "command"), "is a list, as opencode writes it", _PROGRAM, is_mistake=True)
+        return Problem("command", "is a list, as opencode writes it", _PROGRAM)
     if isinstance(command, Mapping):
-        return Problem(join(path, "command"), "is an object, as Zed writes it", _PROGRAM, is_mistake=True)
+        return Problem("command", "is an object, as Zed writes it", _PROGRAM)
     if command is not None or "url" in entry:
         return None
     for key, client in _ADDRESSES.items():
         if key in entry:
-            return Problem(path, f"has {key}, the url of {client}", f"rename {key} to url", is_mistake=True)
+            return Problem("", f"has {key}, the url of {client}", f"rename {key} to url")
     if "cmd" in entry:
-        return Problem(path, "has cmd, the command of Goose", "rename cmd to command", is_mistake=True)
+        return Problem("", "has cmd, the command of Goose", "rename cmd to command")
     return None
 
 
@@ -154,7 +156,7 @@ class Bridge:
 
 def find_bridge(entry: JsonObject) -> Bridge | None:
     """Return what an entry of ``mcpServers`` is without ``mcp-remote``; None where it does not run that."""
-    args = [each if isinstance(each, str) else "" for each in as_list(entry.get("args"))]
+    args = as_texts(entry.get("args"))
     rest = _after_the_bridge(str(entry.get("command") or ""), args)
     place = next((number for number, each in enumerate(rest) if each.startswith(("https://", "http://"))), None)
     if place is None:
@@ -195,7 +197,10 @@ def _headers(options: Sequence[tuple[str, str]], env: JsonObject) -> Iterator[tu
     for name, value in options:
         header, colon, content = value.partition(":")
         if name == "--header" and colon:
-            yield header.strip(), _VARIABLE.sub(lambda match: str(env.get(match[1], match[0])), content.strip())
+            yield (
+                header.strip(),
+                _VARIABLE.sub(lambda match: str(as_text(env.get(match[1], match[0]))), content.strip()),
+            )
 
 
 def _is_sse(url: str, transports: Sequence[str]) -> bool:
@@ -214,7 +219,7 @@ def looks_like_sse(url: str) -> bool:
 _SHOWN_MAX = 5
 
 
-def foreign_rules(key: str, rules: Mapping[str, Denials], path: str) -> Problem | None:
+def foreign_rules(key: str, rules: Mapping[str, Denials]) -> Problem | None:
     """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
     restricting = {name: rule for name, rule in rules.items() if rule.restricts}
     if not restricting:
@@ -222,7 +227,7 @@ def foreign_rules(key: str, rules: Mapping[str, Denials], path: str) -> Problem 
     named = ", ".join(map(one_line, list(restricting)[:_SHOWN_MAX]))
     hints = list(dict.fromkeys(hint for rule in restricting.values() for hint in _hints(key, rule)))
     reason = f"restricts its tools with another client's keys ({named}), which toolcrib does not apply"
-    return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
+    return Problem("", reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
 def _hints(key: str, rule: Denials) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from toolcrib.base.errors import ConfigError, Problem
-from toolcrib.base.json_values import DocumentError
+from toolcrib.base.json_values import DocumentError, as_object, repeated_in, with_members
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS, Learned
 from toolcrib.config.documents import read, text_of
@@ -42,6 +42,7 @@ PRESET = "preset:"
 RESOURCE = re.compile(r"[A-Za-z_][\w.]+:[\w./-]+\Z")
 """``package:resource``; a drive letter alone is no package."""
 
+_PROGRAM = "the config of this program"
 _ENV_FILE = "toolcrib.env_file"
 _TOP_LEVEL = ("mcpServers", "toolcrib", "$schema")
 _CONTEXT = ("tenant_id", "project_id", "profile", "session_id")
@@ -78,7 +79,7 @@ class _Source:
     def name(self) -> str:
         if self.path is not None:
             return str(self.path)
-        return "the built-in defaults" if self.given is None else "the config of this program"
+        return "the built-in defaults" if self.given is None else _PROGRAM
 
 
 def load(
@@ -131,8 +132,13 @@ def load(
         for file in source.references.open_to_others
     )
     capabilities = tuple(_capabilities(section, source, findings))
+    malformed = [each for each in findings.skipped if each.is_malformed]
     if findings.problems:
-        raise ConfigError(source.name, findings.problems)
+        # An entry forbids no start, but a person sees all mistakes at once.
+        raise ConfigError(source.name, [*findings.problems, *malformed])
+    of_program = _keys_of_program(source)
+    if own := [each for each in malformed if each.key in of_program]:
+        raise ConfigError(_PROGRAM, own)
     without_effect = tuple(keys_without_effect(section))
     # Without them, folders of the person and of the repository are looked for, which this program did not name.
     names_skills = given is None or path is not None or "skills" in section.model_fields_set
@@ -260,7 +266,8 @@ def _servers(
             path = join("toolcrib.servers", key)
             findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, [*entries, *objects])))
     findings.problems += (_twice(key) for key in objects if key in entries)
-    reader = ServerReader(section, source.environ, source.base, findings, source.references, listed_off)
+    environ, references, repeated = source.environ, source.references, repeated_in(entries)
+    reader = ServerReader(section, environ, source.base, findings, references, listed_off, repeated)
     servers = [reader.read(key, entry) for key, entry in entries.items()]
     servers += [reader.in_memory(key, target) for key, target in objects.items()]
     return {server.key: server for server in servers if server is not None}
@@ -272,7 +279,15 @@ def _with_entries(document: JsonObject, entries: JsonObject, findings: Findings)
     if own is None:
         return document  # which is an error below
     findings.problems += (_twice(key) for key in entries if key in own)
-    return {**document, "mcpServers": {**own, **entries}}
+    return {**document, "mcpServers": with_members(own, entries)}
+
+
+def _keys_of_program(source: _Source) -> set[str]:
+    """Return the servers whose entries a program has made: it is told of a mistake by an error."""
+    if source.given is None:
+        return set()
+    document = source.given.document if source.path is None else {}
+    return {*source.given.entries, *as_object(document.get("mcpServers"))}
 
 
 def _twice(key: str) -> Problem:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, Strict, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from toolcrib.base.json_values import as_text
 from toolcrib.base.model import LoadingMode, ScopeMode, SideEffects
 from toolcrib.config.switches import flag
 
@@ -17,6 +18,8 @@ Bool = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0)]
 Strings = tuple[Str, ...]
+Text = Annotated[Str, BeforeValidator(as_text, json_schema_input_type=str)]
+"""A text, for which people also write a number, true or false."""
 
 
 def _as_list(value: object) -> object:
@@ -445,9 +448,9 @@ class ServerEntry(BaseModel):
 
     command: Str | None = None
     """The program to start; if it begins with `./` or `../`, relative to the config file."""
-    args: Strings | None = None
+    args: tuple[Text, ...] | None = None
     """Its arguments."""
-    env: dict[str, Str] | None = None
+    env: dict[str, Text] | None = None
     """Variables added to its environment."""
     cwd: Str | None = None
     """The directory it is started in; null: toolcrib's own."""
@@ -455,7 +458,7 @@ class ServerEntry(BaseModel):
     """`stdio`, `http` (also `streamable-http`) or `sse`; null: by `command` or `url`."""
     url: Str | None = None
     """The URL of an HTTP server."""
-    headers: dict[str, Str] | None = None
+    headers: dict[str, Text] | None = None
     """Headers sent with every request to it."""
     disabled: Bool = False
     """Leave this server out; [other words for it](#switched-off) are read too."""

@@ -1,21 +1,18 @@
 """Parses entries of ``mcpServers`` into servers to connect to."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
 from toolcrib.base.errors import Problem
 from toolcrib.base.json_values import as_object
 from toolcrib.base.redaction import SECRET_MIN_CHARACTERS
 from toolcrib.base.text import one_line
-from toolcrib.config.findings import Findings, ignored_keys, join, near_keys, validation_problems
-from toolcrib.config.foreign import foreign_entry, foreign_key_hints, foreign_rules
+from toolcrib.config.entries import LeftOut, entry_defects, parse_entry, refuse, value_faults
+from toolcrib.config.findings import Findings, Skipped, ignored_keys, join
+from toolcrib.config.foreign import foreign_key_hints, foreign_rules
 from toolcrib.config.launching import ChildEnvironments, safe_names, starts_toolcrib
 from toolcrib.config.paths import absolute
 from toolcrib.config.private_values import private_arguments, private_headers, private_parts
@@ -32,16 +29,14 @@ from toolcrib.config.switches import Switches, switches
 from toolcrib.config.tool_rules import tool_rules
 from toolcrib.config.variables import References, Variables
 
-_TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_NOT_IN_URL = re.compile(r"[\x00-\x20\x7f]")
+_DISABLED = "is disabled"
 
 
 class ServerReader:
     """Reads the entries of one config file. ``base`` is the directory that relative paths start from.
 
-    ``listed_off`` are servers that the file switches off beside them, by the key of the list.
+    ``listed_off`` are servers that the file switches off beside them, by the key of the list. ``repeated`` are the
+    names that it gives to several.
     """
 
     def __init__(
@@ -52,36 +47,25 @@ class ServerReader:
         findings: Findings,
         references: References | None = None,
         listed_off: Mapping[str, Collection[str] | None] = MappingProxyType({}),
+        repeated: Collection[str] = (),
     ) -> None:
         self.section, self.environ, self.base, self.findings = section, environ, base, findings
-        self.listed_off = listed_off
+        self.listed_off, self.repeated = listed_off, repeated
         self._references = references
         self._environments = ChildEnvironments(environ)
 
     def read(self, key: str, raw: Any) -> ServerSettings | None:
         """Return the server of one entry, or None if it is left out; problems go to the findings."""
-        path = join("mcpServers", key)
-        if not key.strip():
-            self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
         # One for each entry: a variable that is missing leaves out this server only.
         variables = Variables(self.environ, self._references)
-        filled, options = variables.fill(raw, path), _options_of(key, self.section)
-        found = switches(as_object(filled))
-        # First: what is switched off may have any fault.
-        if off := self._switched_off(key, found, options, path):
-            self.findings.skipped.append(off)
+        options, path = _options_of(key, self.section), join("mcpServers", key)
+        try:
+            entry = self._entry(key, raw, path, options, variables)
+        except LeftOut as left:
+            why, said = left.why, (key, left.public, left.is_malformed)
+            self.findings.skipped.append(Skipped(path, why.reason, why.hint, why.is_mistake, *said))
             return None
-        rules = tool_rules(as_object(raw), key)
-        entry = self._entry(filled, path, {*rules, *found.keys})
-        if entry is None:
-            return None
-        # Serving an entry whose restrictions are not applied would allow what its author forbade.
-        reason = _reason_to_skip(entry, found, variables, path) or foreign_rules(key, rules, path)
-        if reason:
-            self.findings.skipped.append(reason)
-            return None
-        problems = [*_value_problems(entry, path), *_auth_problems(entry, self.section.servers.get(key), key)]
-        if problems:
+        if problems := tuple(_auth_problems(entry, self.section.servers.get(key), key)):
             self.findings.problems += problems
             return None
         return ServerSettings(
@@ -98,7 +82,7 @@ class ServerReader:
         if not key.strip():
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
         if not options.enabled:
-            self.findings.skipped.append(Problem(path, "is disabled"))
+            self.findings.skipped.append(Skipped(path, _DISABLED, key=key, public=_DISABLED))
             return None
         own = self.section.servers.get(key)
         # Connected once: to be stopped and started again costs it its state, and saves nothing.
@@ -106,37 +90,39 @@ class ServerReader:
             options = options.model_copy(update={"start": "eager"})
         return ServerSettings(key, target, options, fingerprint(target, options, self.section))
 
-    def _switched_off(self, key: str, found: Switches, options: ServerSection, path: str) -> Problem | None:
+    def _entry(self, key: str, raw: Any, path: str, options: ServerSection, variables: Variables) -> ServerEntry:
+        """Return the entry, filled in and with its type settled.
+
+        Raises:
+            LeftOut: its server is not used.
+
+        """
+        filled = variables.fill(raw, path)
+        found = switches(as_object(filled))
+        # First: what is switched off may have any fault.
+        if off := self._switched_off(key, found, options):
+            raise LeftOut(off, public=_DISABLED)
+        refuse(entry_defects(key, raw, is_repeated=key in self.repeated))
+        rules = tool_rules(as_object(raw), key)
+        own = {name: value for name, value in as_object(filled).items() if name not in {*rules, *found.keys}}
+        entry = parse_entry(own if isinstance(filled, dict) else filled)
+        self.findings.notices += ignored_keys(path, own, ServerEntry.model_fields, foreign_key_hints(own))
+        # Serving an entry whose restrictions are not applied would allow what its author forbade.
+        if reason := _reason_to_skip(entry, found, variables) or foreign_rules(key, rules):
+            raise LeftOut(reason)
+        refuse(value_faults(entry))
+        return entry
+
+    def _switched_off(self, key: str, found: Switches, options: ServerSection) -> Problem | None:
         """Return what has switched the server off, if it is."""
         if not options.enabled:
-            return Problem(path, "is disabled")
+            return Problem("", _DISABLED)
         if off := found.off:
             # Whoever writes our own word knows what it says; of others it is told what is made of them.
             is_ours = (off.path, off.value) == (("disabled",), "true")
-            return Problem(path, "is disabled", "" if is_ours else str(off))
+            return Problem("", _DISABLED, "" if is_ours else str(off))
         listed = (name for name, keys in self.listed_off.items() if keys and key in keys)
-        return Problem(path, "is disabled", f"{one_line(name)} names it") if (name := next(listed, "")) else None
-
-    def _entry(self, raw: Any, path: str, others: Collection[str]) -> ServerEntry | None:
-        """Return the entry where its shape is right, with its type settled; something else tells of the ``others``."""
-        # Before the schema, whose error would only say that command must be text.
-        if foreign := foreign_entry(raw, path):
-            self.findings.skipped.append(foreign)
-            return None
-        written = as_object(raw)
-        own = {name: value for name, value in written.items() if name not in others}
-        try:
-            entry = ServerEntry.model_validate(own if isinstance(raw, dict) else raw)
-        except ValidationError as error:
-            self.findings.problems += validation_problems(error, ServerEntry, path)
-            return None
-        problem = _shape_problem(entry, path)
-        if problem:
-            hint = problem.hint or near_keys(written, ServerEntry.model_fields, foreign_key_hints(written))
-            self.findings.problems.append(replace(problem, hint=hint))
-            return None
-        self.findings.notices += ignored_keys(path, own, ServerEntry.model_fields, foreign_key_hints(written))
-        return entry.model_copy(update={"type": _type(entry)})
+        return Problem("", _DISABLED, f"{one_line(name)} names it") if (name := next(listed, "")) else None
 
     def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
         if entry.command is None:
@@ -164,15 +150,15 @@ class ServerReader:
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
 
 
-def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables, path: str) -> Problem | None:
+def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables) -> Problem | None:
     """Return why a server that was written correctly and is not switched off is left out, if it is."""
     if variables.missing:
         reasons = dict.fromkeys(problem.reason for problem in variables.missing)
-        return Problem(path, "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
+        return Problem("", "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
     if reason := found.not_understood:
-        return Problem(path, reason, "write disabled: true or false instead", is_mistake=True)
+        return Problem("", reason, "write disabled: true or false instead", is_mistake=True)
     if starts_toolcrib(entry.command or "", entry.args or ()):
-        return Problem(path, "would start toolcrib inside toolcrib", "list the servers behind it here instead")
+        return Problem("", "would start toolcrib inside toolcrib", "list the servers behind it here instead")
     return None
 
 
@@ -183,41 +169,6 @@ def _options_of(key: str, section: ToolcribSection) -> ServerSection:
         return section.server_defaults
     # Only what is set overrides: a default of the schema is not a decision of the person.
     return section.server_defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
-
-
-def _type(entry: ServerEntry) -> str | None:
-    """Return ``stdio``, ``http`` or ``sse``; None where the entry names another type."""
-    if entry.type is None:
-        return "http" if entry.command is None else "stdio"
-    return _TYPES.get(entry.type.lower().replace("-", "").replace("_", ""))
-
-
-def _shape_problem(entry: ServerEntry, path: str) -> Problem | None:
-    kind = _type(entry)
-    if kind is None:
-        return Problem(join(path, "type"), "must be stdio, http, streamable-http or sse")
-    if entry.command is None and entry.url is None:
-        return Problem(path, "needs a command or a url")
-    if entry.command is not None and entry.url is not None:
-        return Problem(path, "has a command and a url", "keep one of them")
-    if (kind == "stdio") != (entry.command is not None):
-        needed = "a command" if kind == "stdio" else "a url"
-        return Problem(join(path, "type"), f"is {kind}, which needs {needed}")
-    return None
-
-
-def _value_problems(entry: ServerEntry, path: str) -> Iterator[Problem]:
-    """Yield the problems of an entry's values once its variables are filled in, without quoting the values."""
-    if entry.command is not None and not entry.command.strip():
-        yield Problem(join(path, "command"), "must not be empty")
-    for name in entry.env or {}:
-        if not name or "=" in name:
-            yield Problem(join(path, "env", name), "is not a name for a variable")
-    if entry.url is not None and not _is_http_url(entry.url):
-        yield Problem(join(path, "url"), "must be a URL like https://host/path")
-    for name, value in (entry.headers or {}).items():
-        if not _HEADER_NAME.match(name) or _CONTROL.search(value):
-            yield Problem(join(path, "headers", name), "is not a header that can be sent")
 
 
 def _auth_problems(entry: ServerEntry, own: ServerSection | None, key: str) -> Iterator[Problem]:
@@ -234,15 +185,6 @@ def _auth_problems(entry: ServerEntry, own: ServerSection | None, key: str) -> I
 def _auth_secrets(options: ServerSection) -> Iterator[str]:
     if options.auth is not None:
         yield from filter(None, (options.auth.client_secret, options.auth.private_key))
-
-
-def _is_http_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        port_is_fine = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_is_fine and not _NOT_IN_URL.search(url)
 
 
 def _private_values(entry: ServerEntry, variables: Variables) -> Iterator[str]:

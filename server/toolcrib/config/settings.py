@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from toolcrib.base.errors import Problem
 from toolcrib.base.model import LoadingMode
 from toolcrib.base.redaction import TEXT_RULES, Learned, Redactor
-from toolcrib.config.findings import join
+from toolcrib.config.findings import Skipped
 from toolcrib.config.paths import TOKENS, user_model_dir
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.variables import EnvFile
@@ -208,7 +208,8 @@ class Settings:
     """Everything that was configured.
 
     ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
-    (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
+    (disabled, malformed, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for
+    stderr.
     ``without_effect`` are keys that are set and change nothing, for a person who asks.
     ``secrets`` are those that the key ``toolcrib`` refers to, ``learned`` those that come up while it is in use.
     ``capabilities`` are the files of ``tool_search.capabilities``, each with its text. ``env_file`` is the file of
@@ -225,7 +226,7 @@ class Settings:
     toolcrib: ToolcribSection
     servers: Mapping[str, ServerSettings]
     place: Place
-    skipped: tuple[Problem, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     notices: tuple[Problem, ...] = ()
     without_effect: tuple[Problem, ...] = ()
     session_id: str | None = None
@@ -243,11 +244,9 @@ class Settings:
         return Redactor([*of_servers, *of_callers, *self.secrets], TEXT_RULES, self.learned)
 
     def why_left_out(self, server: str) -> str:
-        """Return why the entry of a server is left out; empty where it is not, or there is none."""
-        path = join("mcpServers", server)
-        # Where one place in it is wrong, that is named: mcpServers.it.command.
-        paths = (path, *(join(path, key) for key in ServerEntry.model_fields))
-        return next((problem.reason for problem in self.skipped if problem.path in paths), "")
+        """Return why the entry of a server is left out, and what to do; empty where it is not, or there is none."""
+        why = next((each for each in self.skipped if each.key == server), None)
+        return "" if why is None else f"{why.reason} ({why.hint})" if why.hint else why.reason
 
     def stored(self, path: Path) -> Path | None:
         """Return the path of a file or folder, or None where nothing is written to disk."""

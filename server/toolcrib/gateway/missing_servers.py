@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolcrib.base.errors import LoginNeeded, Unavailable
 from toolcrib.base.names import may_belong_to
-from toolcrib.base.text import query_terms, truncate, words
+from toolcrib.base.text import one_line, query_terms, truncate, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, ServersNow
 from toolcrib.policy.rules import Permissions
@@ -23,7 +23,7 @@ _TURN_S = 2
 
 # Words of nearly every server's name or description: they single none out.
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
-_IN_CONFIG = "mcpServers."
+_UNUSED = "is not in use (`toolcrib config check` says why)"
 
 Clean = Callable[[str], str]
 """Removes from a text what its reader may not know."""
@@ -41,12 +41,10 @@ class MissingServers:
 
     def __init__(self, settings: Settings) -> None:
         self._stems = {key: _stems(settings, key) for key in settings.servers}
-        left_out = ((problem.path.removeprefix(_IN_CONFIG), problem.reason) for problem in settings.skipped)
         self.leaves_out = bool(settings.skipped)
         self._left_out = [
-            # Any other reason quotes the config, which callers do not own.
-            _LeftOut(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
-            for key, reason in left_out
+            _LeftOut(why.key, truncate(why.public, _FAILURE_MAX) or _UNUSED, _stems(settings, why.key))
+            for why in settings.skipped
         ]
 
     def meant(self, query: str) -> set[str]:
@@ -81,13 +79,13 @@ class MissingServers:
         if key in now.statuses:
             return _never_listed(key, now, clean) or _failed(key, now, clean)
         unused = next((each for each in self._left_out if each.key == key), None)
-        return f"Server {key} {unused.reason}." if unused else ""
+        return f"Server {one_line(key)} {unused.reason}." if unused else ""
 
     def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
         """Return which disabled servers ``query``, or ``any_of_them``, may mean; empty if none."""
         terms = _terms(query)
         meant = [
-            f"{each.key} {each.reason}"
+            f"{one_line(each.key)} {each.reason}"
             for each in self._left_out
             if (any_of_them or terms & each.stems) and permissions.permits_some_of(each.key)
         ]

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import mcp
 
 from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.errors import BadRequest, ToolcribError, innermost
-from toolcrib.base.json_values import copied
+from toolcrib.base.json_values import DEPTH_MAX, copied
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.findings import near_keys
@@ -91,7 +91,7 @@ def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
     objects: dict[str, MemoryTarget] = {}
     for name, server in mapping_of({} if servers is None else servers, "servers", "a dict of servers by name").items():
         if isinstance(server, Mapping):
-            entries[name] = dict(cast("Mapping[str, Any]", server))
+            entries[name] = _plain(cast("Mapping[str, Any]", server), f"servers[{name!r}]")
         else:
             objects[name] = _target_of(name, server)
     if functions := list_of(tools, "tools"):
@@ -113,12 +113,33 @@ def open(  # noqa: A001 - toolcrib.open, as Path.open and gzip.open
 
 def _document(config: object) -> JsonObject:
     """Return what would stand in a file; a program that names no key of ours has not meant to open nothing."""
-    document = {**mapping_of(config, "config", "the path of a config file, or a dict in its place")}
+    document = _plain(mapping_of(config, "config", "the path of a config file, or a dict in its place"), "config")
     if near := near_keys(document, [key for key in _KEYS if key not in document], {}):
         raise BadRequest(f"'config' has keys that toolcrib does not know: {near}")
     if document and not document.keys() & {*_KEYS, "$schema"}:
         raise BadRequest("'config' has neither 'mcpServers' nor 'toolcrib': write servers by name below 'mcpServers'.")
     return document
+
+
+def _containers_in(value: dict[Any, Any] | list[Any]) -> Iterator[dict[Any, Any] | list[Any]]:
+    items: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    yield from (item for item in items if isinstance(item, dict | list))
+
+
+def _plain(given: Mapping[str, Any], name: str) -> JsonObject:
+    """Return what could be parsed from a file: keys are texts, and there is an end to it."""
+    value = dict(given)
+    level: list[dict[Any, Any] | list[Any]] = [value]
+    for _ in range(DEPTH_MAX):
+        for each in level:
+            for key in each if isinstance(each, dict) else ():
+                if not isinstance(key, str):
+                    raise BadRequest(f"'{name}' has a key that is {type_of(key)}; keys have to be texts, as in JSON.")
+        # Each once: an object that holds itself twice would double with every level.
+        level = [*{id(item): item for each in level for item in _containers_in(each)}.values()]
+        if not level:
+            return value
+    raise BadRequest(f"'{name}' is nested more than {DEPTH_MAX} deep.")
 
 
 def _target_of(name: str, server: object) -> MemoryTarget:
