@@ -1,17 +1,21 @@
 """Converts one entry of a client's file into an entry of ``mcpServers`` and related settings."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from pathlib import Path
 from typing import Any, cast
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.errors import Problem
+from toolcrib.base.json_values import as_list, as_object, as_text
 from toolcrib.base.model import JsonObject
+from toolcrib.base.text import one_line
 from toolcrib.clients.known import Client, Syntax
+from toolcrib.config.entries import TWO_TARGETS, UNKNOWN_TYPE, unusable, word_of_type, wrong_type
 from toolcrib.config.env_file import ENV_FILE_MAX_BYTES, parse_variables
+from toolcrib.config.findings import join
 from toolcrib.config.foreign import looks_like_sse
 from toolcrib.config.launching import starts_toolcrib
 from toolcrib.config.switches import Switches, switches
@@ -190,6 +194,19 @@ _TYPES = {
     **dict.fromkeys(("stdio", "local", "custom"), "stdio"),
 }
 _ENVIRONMENTS = ("env", "envs", "environment")
+_OF_COMMANDS: Mapping[str, type] = {
+    "args": list,
+    **dict.fromkeys(_ENVIRONMENTS, dict),
+    "envFile": str,
+    "env_keys": list,
+    "env_vars": list,
+}
+"""Keys that say how a server is run, and their types."""
+_OF_ADDRESSES: Mapping[str, type] = {
+    **dict.fromkeys(("headers", "http_headers", "env_http_headers", "requestOptions"), dict),
+    "bearer_token_env_var": str,
+}
+"""Keys that say how a server is reached, and their types."""
 _BUILT_IN = ("builtin", "platform", "frontend", "inline_python", "extension", "sdk", "ide")
 """Types of servers that are part of a client."""
 _READ = frozenset((*_ADDRESSES, *_ENVIRONMENTS)) | frozenset(
@@ -278,14 +295,10 @@ class _Reading:
         # Importing our own entry would make toolcrib start itself.
         if starts_toolcrib(str(entry.get("command", "")), [str(each) for each in as_list(entry.get("args"))]):
             return ReadEntry(entry, lost=IS_TOOLCRIB)
-        # Checked after translation, so that people's numbers in env have become texts.
-        if not _is_sound(entry):
-            return ReadEntry({}, lost="has values that are no text")
-        # Of the raw entry: its rules use the client's own words.
-        rules = tool_rules(raw, self._name)
-        # What stands one level further down may have taken the place of another rule.
-        outer = {} if raw is self._written else tool_rules(self._written, self._name)
-        denials = combined((*rules.values(), *outer.values()))
+        # Half of it would be another server, or one with fewer limits.
+        if faults := [*self._faults(), *_no_texts(entry)]:
+            return ReadEntry({}, lost=self._why_lost(faults))
+        rules, denials = self._rules()
         options = self._options()
         self._name_unread(rules)
         is_off = self._switches.off is not None
@@ -300,6 +313,24 @@ class _Reading:
             use=Use.OFF if is_off else Use.ON,
             obstacle=obstacle,
         )
+
+    def _rules(self) -> tuple[Mapping[str, Denials], Denials]:
+        """Return the rules about tools by their keys, and what they come to."""
+        # Of the raw entry: its rules use the client's own words.
+        rules = tool_rules(self._raw, self._name)
+        # What stands one level further down may have taken the place of another rule.
+        outer = {} if self._raw is self._written else tool_rules(self._written, self._name)
+        return rules, combined((*rules.values(), *outer.values()))
+
+    def _why_lost(self, faults: Sequence[Problem]) -> str:
+        """Return what has to be mended, and that rules of the entry do not hold here either."""
+        why, (rules, denials) = unusable(faults), self._rules()
+        kept = (
+            f"; its rules about tools ({', '.join(map(one_line, rules))}) are not taken over"
+            if denials.restricts
+            else ""
+        )
+        return f"{why.reason} ({why.hint}){kept}"
 
     def _texts(self) -> Iterator[str]:
         """Yield a notice for what a person may have meant for a variable."""
@@ -317,6 +348,22 @@ class _Reading:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""
 
+    def _faults(self) -> Iterator[Problem]:
+        """Yield what of the written entry nothing could be made of, each by its place in it."""
+        raw, command = self._raw, _command_of(self._raw)
+        is_process = command is not None
+        for holder in (raw, as_object(command), as_object(raw.get("requestOptions"))):
+            for key, kind in (_OF_COMMANDS if is_process else _OF_ADDRESSES).items():
+                # An empty one of another type says as much as none.
+                if (value := holder.get(key)) and not isinstance(value, kind):
+                    yield Problem(key, "must be text") if kind is str else wrong_type(key, kind)
+        if is_process and any(map(raw.get, _ADDRESSES)):
+            yield TWO_TARGETS
+        # One of a transport that toolcrib does not have; httpStream and the like are guessed below.
+        word = word_of_type(self._type_written())
+        if not is_process and word and word not in _TYPES and "http" not in word and "sse" not in word:
+            yield UNKNOWN_TYPE
+
     def _process(self) -> JsonObject | None:
         raw, command = self._raw, _command_of(self._raw)
         args = as_list(raw.get("args"))
@@ -330,7 +377,7 @@ class _Reading:
             return None
         entry: JsonObject = {"command": self._program(command)}
         if args:
-            entry["args"] = [self._text(str(arg) if _is_number(arg) else arg) for arg in args]
+            entry["args"] = [self._text(as_text(arg)) for arg in args]
         environment = self._environment(raw)
         if environment:
             entry["env"] = environment
@@ -371,11 +418,10 @@ class _Reading:
         found |= self._file_of_variables(raw.get("envFile"))
         for key in _ENVIRONMENTS:
             for name, value in as_object(raw.get(key)).items():
+                # Where VS Code has null, the variable is not set.
                 if value is None:
                     continue
-                # People write numbers and booleans here, and mean their text.
-                plain = str(value).lower() if isinstance(value, bool) else str(value) if _is_number(value) else value
-                found[name] = self._text(plain)
+                found[name] = self._text(as_text(value))
         return found
 
     def _file_of_variables(self, named: Any) -> JsonObject:
@@ -418,7 +464,7 @@ class _Reading:
         raw, found = self._raw, dict[str, Any]()
         nested = as_object(as_object(raw.get("requestOptions")).get("headers"))
         for name, value in {**nested, **as_object(raw.get("headers")), **as_object(raw.get("http_headers"))}.items():
-            found[name] = self._text(value)
+            found[name] = self._text(as_text(value))
         for name, variable in as_object(raw.get("env_http_headers")).items():
             found[name] = f"${{{variable}}}"
         if token := raw.get("bearer_token_env_var"):
@@ -426,11 +472,12 @@ class _Reading:
         return found
 
     def _type(self) -> str:
-        written = self._raw.get("type") or self._raw.get("transport")
-        word = written.lower().replace("-", "").replace("_", "") if isinstance(written, str) else ""
-        kind = _TYPES.get(word, "")
+        kind = _TYPES.get(word_of_type(self._type_written()), "")
         # opencode's remote is either; streamable HTTP is what it tries first.
         return "" if kind == "stdio" else kind
+
+    def _type_written(self) -> Any:
+        return self._raw.get("type") or self._raw.get("transport")
 
     def _options(self) -> JsonObject:
         options: JsonObject = {}
@@ -495,12 +542,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_sound(entry: JsonObject) -> bool:
-    """Return whether an entry has texts where they have to be."""
-    texts = [entry.get(key, "") for key in ("command", "url", "cwd", "type")]
-    texts += as_list(entry.get("args"))
-    texts += [value for part in ("env", "headers") for value in as_object(entry.get(part)).values()]
-    return all(isinstance(text, str) for text in texts)
+def _no_texts(entry: JsonObject) -> Iterator[Problem]:
+    """Yield the places of an entry where text has to be and is none; people's numbers have become texts."""
+    texts = {key: entry.get(key, "") for key in ("command", "url", "cwd")}
+    texts |= {join("args", number): value for number, value in enumerate(as_list(entry.get("args")))}
+    for part in ("env", "headers"):
+        texts |= {join(part, name): text for name, text in as_object(entry.get(part)).items()}
+    yield from (Problem(place, "must be text") for place, text in texts.items() if not isinstance(text, str))
 
 
 def _is_relative(argument: Any) -> bool:
