@@ -114,6 +114,14 @@ def test_a_key_that_is_nearly_ours_or_means_something_elsewhere_is_told(more: di
     assert said in err
 
 
+def test_a_number_among_arguments_is_at_its_place_when_a_secret_is_named(check: Check):
+    entry = {**PYTHON, "args": [8080, "--token", "canary-12"], "env": {"API_KEY": 12345678901234567890}}
+    code, _out, err = check({"mcpServers": {"a": entry}})
+    assert "mcpServers.a.args[2]: looks like a secret in plain text" in err
+    assert "mcpServers.a.env.API_KEY: looks like a secret in plain text" in err
+    assert (code, "canary" in err) == (0, False)
+
+
 def test_a_key_of_another_client_that_changes_nothing_is_no_problem(check: Check):
     assert check({"mcpServers": {"a": {**PYTHON, "enabled": True, "timeout": 5, "disabledTools": []}}})[0] == 0
 

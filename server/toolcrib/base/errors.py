@@ -48,9 +48,14 @@ class Problem:
     hint: str = ""
     is_mistake: bool = False
 
+    @property
+    def text(self) -> str:
+        """The reason, and in parentheses what to do."""
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
+
     def __str__(self) -> str:
         """One line for a terminal."""
-        return f"{self.path}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+        return f"{self.path}: {self.text}"
 
 
 class ConfigError(ToolcribError):

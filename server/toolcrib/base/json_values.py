@@ -162,11 +162,6 @@ def as_text(value: Any) -> Any:
     return value
 
 
-def as_texts(value: Any) -> list[str]:
-    """Return the items of a list as texts, at their places: what has none is empty."""
-    return [text if isinstance(text := as_text(item), str) else "" for item in as_list(value)]
-
-
 def value_at(value: Any, place: Iterable[str]) -> Any:
     """Return the value at a path of keys; None if there is none."""
     for key in place:

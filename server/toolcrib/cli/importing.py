@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.errors import BadRequest, ConfigError
-from toolcrib.base.json_values import as_object, as_texts
+from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.cli.output import (
     ConfigOption,
@@ -248,7 +248,7 @@ def _target_text(server: "DraftServer") -> str:
     if "url" in entry:
         text = f"{entry['url']}{' (sse)' if entry.get('type') == 'sse' else ''}"
     else:
-        text = shlex.join([entry["command"], *as_texts(entry.get("args"))])
+        text = shlex.join([entry["command"], *entry.get("args", [])])
     return text.replace(DOLLAR, "$")
 
 

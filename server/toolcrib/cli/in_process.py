@@ -440,7 +440,7 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
     refuse_nested(os.environ)
     settings = load_settings(config)
     if reason := settings.why_no_servers:
-        raise BadRequest(f"There is nothing to search: {reason.reason} ({reason.hint}).")
+        raise BadRequest(f"There is nothing to search: {reason.text}.")
     if server is not None and server not in settings.servers:
         from toolcrib.config.findings import did_you_mean
 

@@ -211,7 +211,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
         )
     # Checked before it is written: what is added is to be used.
     check = EntryCheck(environ, env_references(document, target, environ, SystemKeyring().get))
-    if wrong := check.verdict(name, entry).unfit:
+    if wrong := check.unfit(name, entry):
         raise BadRequest(f"{name} was not added: {wrong}")
     write_config(target, addition(document, name, entry), is_private=is_private)
 

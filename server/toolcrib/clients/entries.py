@@ -330,7 +330,7 @@ class _Reading:
             if denials.restricts
             else ""
         )
-        return f"{why.reason} ({why.hint}){kept}"
+        return f"{why.text}{kept}"
 
     def _texts(self) -> Iterator[str]:
         """Yield a notice for what a person may have meant for a variable."""

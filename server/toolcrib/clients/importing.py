@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from toolcrib.base.errors import ToolcribError
-from toolcrib.base.json_values import as_list, as_object, as_text, as_texts, compact, value_at
+from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
 from toolcrib.clients.entries import Use, not_understood
@@ -16,6 +16,7 @@ from toolcrib.config.checks import inspect_server
 from toolcrib.config.documents import read
 from toolcrib.config.editing.changes import Change, SetMember, apply_changes, enabling
 from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
+from toolcrib.config.entries import with_texts
 from toolcrib.config.env_file import format_variables
 from toolcrib.config.findings import Findings
 from toolcrib.config.foreign import find_bridge
@@ -128,10 +129,14 @@ class EntryCheck:
         self._environ = environ
         self._references = references or References(environ, Path())
 
+    def unfit(self, key: str, entry: JsonObject) -> str:
+        """Return why nothing can be made of an entry as it is written; empty if it can."""
+        return _unfit(self._read(key, entry, self._environ)[0])
+
     def verdict(self, key: str, entry: JsonObject) -> Verdict:
         """Return what toolcrib would do with an entry under a key."""
         findings, server = self._read(key, entry, self._environ)
-        unfit = [each for each in findings.skipped if each.is_malformed]
+        unfit = _unfit(findings)
         others = [each for each in findings.skipped if each.is_mistake and not each.is_malformed]
         notes = [f"it is left out for now: {each.reason}" for each in others]
         if server is None and not unfit:
@@ -144,11 +149,8 @@ class EntryCheck:
             notes += [f"a client may leave it out, having less than this shell: {each.reason}" for each in skipped]
         problems = inspect_server(server) if server is not None else ()
         return Verdict(
-            unfit="; ".join(map(str, unfit)),
-            notes=(
-                *notes,
-                *(f"{each.reason}{f' ({each.hint})' if each.hint else ''}" for each in problems),
-            ),
+            unfit=unfit,
+            notes=(*notes, *(each.text for each in problems)),
         )
 
     def filled(self, entry: JsonObject) -> JsonObject:
@@ -167,6 +169,10 @@ class EntryCheck:
         return findings, reader.read(key, entry)
 
 
+def _unfit(findings: Findings) -> str:
+    return "; ".join(str(each) for each in findings.skipped if each.is_malformed)
+
+
 def draft(
     found: Iterable[FoundServer], document: JsonObject, check: EntryCheck, *, with_variables: bool = False
 ) -> Draft:
@@ -177,7 +183,8 @@ def draft(
     groups: list[tuple[Identity, list[FoundServer]]] = []
     found = list(found)
     inlined = all_inlined(found)
-    entries = {key: as_object(entry) for key, entry in as_object(document.get("mcpServers")).items()}
+    written = {key: as_object(entry) for key, entry in as_object(document.get("mcpServers")).items()}
+    entries = {key: with_texts(entry) for key, entry in written.items()}
     # By what variables stand for: another account's secret is another server.
     filled = {key: check.filled(entry) for key, entry in entries.items()}
     here = {key: identity(entry, inlined) for key, entry in filled.items()}
@@ -204,7 +211,7 @@ def draft(
         known = next((key for key, other in here.items() if other.fits(same)), None)
         if known is not None:
             is_off = bool(enabling({**document, "mcpServers": filled}, known))
-            unfit = check.verdict(known, entries[known]).unfit
+            unfit = check.unfit(known, written[known])
             servers.append(_known_server(known, entries[known], group, unfit, is_off=is_off))
             continue
         key = _free_key(group[0], taken)
@@ -255,7 +262,7 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
     an entry from which they were moved is still the same server.
     """
     kept = ServerEntry.model_fields.keys() - {"disabled", "type"}
-    shape: JsonObject = {key: value for key, value in entry.items() if key in kept and value}
+    shape: JsonObject = {key: value for key, value in with_texts(entry).items() if key in kept and value}
     secrets: dict[str, str] = {}
 
     def hidden(place: str, secret: str) -> str:
@@ -263,11 +270,10 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
             secrets[place] = secret
         return _ANY
 
-    args = as_texts(shape.get("args"))
+    args: list[str] = shape.get("args", [])
     referred = private_variables(args)
     for part in ("env", "headers"):
-        texts = {name: as_text(value) for name, value in as_object(shape.get(part)).items()}
-        values = {name: value for name, value in texts.items() if isinstance(value, str)}
+        values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
         shape[part] = {
             name: hidden(f"{part}.{name}", value)
             if VARIABLE.search(value)

@@ -11,6 +11,7 @@ from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import MASK
 from toolcrib.config.documents import read
+from toolcrib.config.entries import with_texts
 from toolcrib.config.findings import join
 from toolcrib.config.foreign import Bridge, find_bridge
 from toolcrib.config.launching import find_program, is_program
@@ -31,7 +32,7 @@ def advice(path: Path) -> Iterator[Problem]:
     """
     document = read(path)[0]
     for key, value in as_object(document.get("mcpServers")).items():
-        entry, place = as_object(value), join("mcpServers", key)
+        entry, place = with_texts(as_object(value)), join("mcpServers", key)
         if bridge := find_bridge(entry):
             yield _about_bridge(place, key, bridge)
         # One place may hold several secrets; a person changes it once.

@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from toolcrib.base.errors import Problem
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_list, as_object, as_text
+from toolcrib.base.model import JsonObject
 from toolcrib.config.documents import defects, name_defect
-from toolcrib.config.findings import join, near_keys, validation_problems
+from toolcrib.config.findings import Skipped, join, near_keys, validation_problems
 from toolcrib.config.foreign import foreign_entry
 from toolcrib.config.schema import ServerEntry
 
@@ -41,14 +42,27 @@ TWO_TARGETS = Problem("", "has a command and a url", "keep one of them")
 
 
 class LeftOut(Exception):
-    """The server of an entry is not used: ``why``, by its place in the entry, and for those who do not own the config.
+    """The server of an entry is not used: ``why``, which does not name the server yet."""
 
-    ``is_malformed``: nobody can make a server of the entry as it is written.
-    """
-
-    def __init__(self, why: Problem, public: str = "", *, is_malformed: bool = False) -> None:
+    def __init__(self, why: Skipped) -> None:
         super().__init__(why.reason)
-        self.why, self.public, self.is_malformed = why, public, is_malformed
+        self.why = why
+
+
+def with_texts(entry: JsonObject) -> JsonObject:
+    """Return a written entry with numbers, true and false as the texts that they stand for.
+
+    What is no text even so is empty among ``args``, and stays elsewhere.
+    """
+    texts: JsonObject = {
+        part: {name: as_text(value) for name, value in as_object(entry[part]).items()}
+        for part in ("env", "headers")
+        if part in entry
+    }
+    if "args" in entry:
+        args = map(as_text, as_list(entry["args"]))
+        texts["args"] = [each if isinstance(each, str) else "" for each in args]
+    return {**entry, **texts}
 
 
 def word_of_type(written: object) -> str:
@@ -74,10 +88,15 @@ def entry_defects(key: str, raw: Any, *, is_repeated: bool) -> list[Problem]:
     return [*found, *defects(raw)]
 
 
-def unusable(faults: Sequence[Problem]) -> Problem:
+def unusable(faults: Sequence[Problem]) -> Skipped:
     """Return why nothing can be made of an entry with ``faults``, each by its place in it, as the end of a sentence."""
-    hints = "; ".join(dict.fromkeys(fault.hint or _remedy(fault.path) for fault in faults[:_SHOWN_MAX]))
-    return Problem("", _reason(faults, _shown_place), hints, is_mistake=True)
+    shown = faults[:_SHOWN_MAX]
+    hints = "; ".join(dict.fromkeys(fault.hint or _remedy(fault.path) for fault in shown))
+    # Hints of the faults themselves may quote a key.
+    remedies = "; ".join(dict.fromkeys(_remedy(fault.path) for fault in shown))
+    public = f"{_reason(faults, _public_place)} ({remedies})"
+    reason = _reason(faults, _shown_place)
+    return Skipped("", reason, hints, is_mistake=True, public=public, is_malformed=True)
 
 
 def refuse(faults: Iterable[Problem]) -> None:
@@ -88,9 +107,7 @@ def refuse(faults: Iterable[Problem]) -> None:
 
     """
     if found := list(faults):
-        # Hints of the faults themselves may quote a key.
-        remedies = "; ".join(dict.fromkeys(_remedy(fault.path) for fault in found[:_SHOWN_MAX]))
-        raise LeftOut(unusable(found), f"{_reason(found, _public_place)} ({remedies})", is_malformed=True)
+        raise LeftOut(unusable(found))
 
 
 def _reason(faults: Sequence[Problem], place_of: Callable[[str], str]) -> str:

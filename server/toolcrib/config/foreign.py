@@ -14,9 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcrib.base.errors import Problem
-from toolcrib.base.json_values import as_object, as_text, as_texts, value_at
+from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob, one_line
+from toolcrib.config.findings import Skipped
 from toolcrib.config.rule_words import RuleKey
 from toolcrib.config.tool_rules import Denials
 
@@ -156,7 +157,7 @@ class Bridge:
 
 def find_bridge(entry: JsonObject) -> Bridge | None:
     """Return what an entry of ``mcpServers`` is without ``mcp-remote``; None where it does not run that."""
-    args = as_texts(entry.get("args"))
+    args = [each if isinstance(each, str) else "" for each in as_list(entry.get("args"))]
     rest = _after_the_bridge(str(entry.get("command") or ""), args)
     place = next((number for number, each in enumerate(rest) if each.startswith(("https://", "http://"))), None)
     if place is None:
@@ -199,7 +200,7 @@ def _headers(options: Sequence[tuple[str, str]], env: JsonObject) -> Iterator[tu
         if name == "--header" and colon:
             yield (
                 header.strip(),
-                _VARIABLE.sub(lambda match: str(as_text(env.get(match[1], match[0]))), content.strip()),
+                _VARIABLE.sub(lambda match: str(env.get(match[1], match[0])), content.strip()),
             )
 
 
@@ -219,7 +220,7 @@ def looks_like_sse(url: str) -> bool:
 _SHOWN_MAX = 5
 
 
-def foreign_rules(key: str, rules: Mapping[str, Denials]) -> Problem | None:
+def foreign_rules(key: str, rules: Mapping[str, Denials]) -> Skipped | None:
     """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
     restricting = {name: rule for name, rule in rules.items() if rule.restricts}
     if not restricting:
@@ -227,7 +228,7 @@ def foreign_rules(key: str, rules: Mapping[str, Denials]) -> Problem | None:
     named = ", ".join(map(one_line, list(restricting)[:_SHOWN_MAX]))
     hints = list(dict.fromkeys(hint for rule in restricting.values() for hint in _hints(key, rule)))
     reason = f"restricts its tools with another client's keys ({named}), which toolcrib does not apply"
-    return Problem("", reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
+    return Skipped("", reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
 def _hints(key: str, rule: Denials) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from toolcrib.base.json_values import as_object, as_text, as_texts
+from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import BEARER, KEY, MASK
 from toolcrib.config.variables import DOLLAR, VARIABLE, variable_name
@@ -147,15 +147,14 @@ def secrets_in(entry: JsonObject, server: str, inlined: Sequence[str] = ()) -> l
 
 
 def _secrets(entry: JsonObject, server: str, inlined: Sequence[str]) -> Iterator[Secret]:
-    args = as_texts(entry.get("args"))
+    args = [each if isinstance(each, str) else "" for each in as_list(entry.get("args"))]
     referred = private_variables(args)
-    for name, written in as_object(entry.get("env")).items():
-        value = as_text(written)
+    for name, value in as_object(entry.get("env")).items():
         found = [value] if name in referred and isinstance(value, str) else secrets_in_value(name, value, inlined)
         for secret in found:
             yield Secret(("env", name), secret, variable_name(name))
     for name, value in as_object(entry.get("headers")).items():
-        for secret in secrets_in_value(name, as_text(value), inlined):
+        for secret in secrets_in_value(name, value, inlined):
             yield Secret(("headers", name), secret, variable_name(f"{server}_TOKEN"))
     for place, secret in private_arguments(args):
         yield Secret(("args", place), secret, variable_name(f"{server}_SECRET"))
@@ -199,8 +198,7 @@ def moved(entry: JsonObject, secrets: Sequence[Secret], taken: MutableMapping[st
         for key in secret.place[:-1]:
             holder = holder[key]
         last = secret.place[-1]
-        # A number may be one too.
-        holder[last] = as_text(holder[last]).replace(secret.value, f"${{{name}}}")
+        holder[last] = holder[last].replace(secret.value, f"${{{name}}}")
     return made
 
 

@@ -1,6 +1,7 @@
 """Parses entries of ``mcpServers`` into servers to connect to."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,8 +29,6 @@ from toolcrib.config.settings import (
 from toolcrib.config.switches import Switches, switches
 from toolcrib.config.tool_rules import tool_rules
 from toolcrib.config.variables import References, Variables
-
-_DISABLED = "is disabled"
 
 
 class ServerReader:
@@ -62,8 +61,7 @@ class ServerReader:
         try:
             entry = self._entry(key, raw, path, options, variables)
         except LeftOut as left:
-            why, said = left.why, (key, left.public, left.is_malformed)
-            self.findings.skipped.append(Skipped(path, why.reason, why.hint, why.is_mistake, *said))
+            self.findings.skipped.append(replace(left.why, path=path, key=key))
             return None
         if problems := tuple(_auth_problems(entry, self.section.servers.get(key), key)):
             self.findings.problems += problems
@@ -82,7 +80,7 @@ class ServerReader:
         if not key.strip():
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
         if not options.enabled:
-            self.findings.skipped.append(Skipped(path, _DISABLED, key=key, public=_DISABLED))
+            self.findings.skipped.append(replace(_disabled(), path=path, key=key))
             return None
         own = self.section.servers.get(key)
         # Connected once: to be stopped and started again costs it its state, and saves nothing.
@@ -101,7 +99,7 @@ class ServerReader:
         found = switches(as_object(filled))
         # First: what is switched off may have any fault.
         if off := self._switched_off(key, found, options):
-            raise LeftOut(off, public=_DISABLED)
+            raise LeftOut(off)
         refuse(entry_defects(key, raw, is_repeated=key in self.repeated))
         rules = tool_rules(as_object(raw), key)
         own = {name: value for name, value in as_object(filled).items() if name not in {*rules, *found.keys}}
@@ -113,16 +111,16 @@ class ServerReader:
         refuse(value_faults(entry))
         return entry
 
-    def _switched_off(self, key: str, found: Switches, options: ServerSection) -> Problem | None:
+    def _switched_off(self, key: str, found: Switches, options: ServerSection) -> Skipped | None:
         """Return what has switched the server off, if it is."""
         if not options.enabled:
-            return Problem("", _DISABLED)
+            return _disabled()
         if off := found.off:
             # Whoever writes our own word knows what it says; of others it is told what is made of them.
             is_ours = (off.path, off.value) == (("disabled",), "true")
-            return Problem("", _DISABLED, "" if is_ours else str(off))
+            return _disabled("" if is_ours else str(off))
         listed = (name for name, keys in self.listed_off.items() if keys and key in keys)
-        return Problem("", _DISABLED, f"{one_line(name)} names it") if (name := next(listed, "")) else None
+        return _disabled(f"{one_line(name)} names it") if (name := next(listed, "")) else None
 
     def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
         if entry.command is None:
@@ -150,15 +148,19 @@ class ServerReader:
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
 
 
-def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables) -> Problem | None:
+def _disabled(by: str = "") -> Skipped:
+    return Skipped("", "is disabled", by, public="is disabled")
+
+
+def _reason_to_skip(entry: ServerEntry, found: Switches, variables: Variables) -> Skipped | None:
     """Return why a server that was written correctly and is not switched off is left out, if it is."""
     if variables.missing:
         reasons = dict.fromkeys(problem.reason for problem in variables.missing)
-        return Problem("", "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
+        return Skipped("", "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
     if reason := found.not_understood:
-        return Problem("", reason, "write disabled: true or false instead", is_mistake=True)
+        return Skipped("", reason, "write disabled: true or false instead", is_mistake=True)
     if starts_toolcrib(entry.command or "", entry.args or ()):
-        return Problem("", "would start toolcrib inside toolcrib", "list the servers behind it here instead")
+        return Skipped("", "would start toolcrib inside toolcrib", "list the servers behind it here instead")
     return None
 
 

@@ -246,7 +246,7 @@ class Settings:
     def why_left_out(self, server: str) -> str:
         """Return why the entry of a server is left out, and what to do; empty where it is not, or there is none."""
         why = next((each for each in self.skipped if each.key == server), None)
-        return "" if why is None else f"{why.reason} ({why.hint})" if why.hint else why.reason
+        return "" if why is None else why.text
 
     def stored(self, path: Path) -> Path | None:
         """Return the path of a file or folder, or None where nothing is written to disk."""

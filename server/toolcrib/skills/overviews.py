@@ -9,7 +9,7 @@ from html import escape
 from itertools import zip_longest
 from typing import Literal
 
-from toolcrib.base.errors import BadRequest, Problem
+from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import Skill, TaskType
 from toolcrib.base.text import one_line, spelling_key, truncate
@@ -353,7 +353,7 @@ class Overviews:
                 changed=sum(load.changes.added + load.changes.updated for load in self._use_cases.loads),
                 untrusted=self._catalog.untrusted_count(),
                 errors=(
-                    *(LoadError("", problem.path, _without_path(problem)) for problem in self._catalog.problems),
+                    *(LoadError("", problem.path, problem.text) for problem in self._catalog.problems),
                     *self._use_cases.load_errors(session.caller, cleaner, for_person=True),
                 ),
             )
@@ -389,7 +389,3 @@ def _room_of(skill: Skill, description: str) -> str:
 
 def _page_uri(form: Literal["xml", "json"], start: int, count: int) -> str:
     return f"{CATALOG_PAGES}{start + count}" + (".xml" if form == "xml" else "")
-
-
-def _without_path(problem: Problem) -> str:
-    return f"{problem.reason} ({problem.hint})" if problem.hint else problem.reason
