@@ -117,6 +117,8 @@ async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
         assert await client.found("breakfast") == [FEED]
         code, out, _ = await anyio.to_thread.run_sync(lambda: run("breakfast", "--tool", FEED, "--forget"))
         assert (code, out.split(".")[0]) == (0, "Deleted 1 lesson")
+        # A search looks for what others have deleted; the one above may have looked before this was.
+        await client.search("lunch")
         await until(lambda: kept.all() == w.gateway.generation.offline.learning._known)
         assert await client.found("breakfast") == []
         assert await client.found("lunch") == [FEED]
