@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from stores import SCHEMA, add, texts
 from toolcrib.base.errors import StoreError
 from toolcrib.storage import opening
 from toolcrib.storage.store import Store
+from waiting import PATIENCE_S
 
 
 def test_a_transaction_that_fails_changes_nothing(path: Path):
@@ -147,3 +149,20 @@ def test_a_file_that_another_program_keeps_for_itself_is_left_alone(path: Path, 
             assert "locked" in (store.rebuilt or "")
     with Store(path, SCHEMA) as store:
         assert store.rebuilt is None
+
+
+def test_two_that_ask_for_the_data_version_at_once_are_both_told(path: Path):
+    with Store(path, SCHEMA) as store, Store(path, SCHEMA) as other, ThreadPoolExecutor(2) as threads:
+        meet = threading.Barrier(2, timeout=PATIENCE_S)
+
+        def asked() -> int:
+            meet.wait()
+            return store.data_version()
+
+        before = store.data_version()
+        for number in range(200):
+            add(other, str(number))
+            told = {each.result() for each in [threads.submit(asked), threads.submit(asked)]}
+            assert len(told) == 1
+            assert before not in told
+            [before] = told

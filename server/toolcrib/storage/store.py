@@ -211,7 +211,7 @@ class Store:
     ) -> None:
         self._preferred, self._schema, self._clock, self._on_replaced = path or _MEMORY, schema, clock, on_replaced
         # Reentrant, because a step that runs while a file is replaced writes under the same lock.
-        self._lock, self._pool = RLock(), Lock()
+        self._lock, self._pool, self._asking = RLock(), Lock(), Lock()
         self._idle: list[sqlite3.Connection] = []
         self._steps: list[Callable[[Store], None]] = []
         self._owed: dict[str, Callable[[sqlite3.Connection], object]] = {}
@@ -317,9 +317,10 @@ class Store:
     def data_version(self) -> int:
         """Return a number that changes when another process or store has written, or the file was replaced.
 
-        Never waits: while this store is writing, the previous number is returned.
+        Waits for no writer: while this store is writing, the previous number is returned.
         """
-        with self._distrusting():
+        # One after the other: a second one that asks at once would take the first for a writer, and miss a change.
+        with self._distrusting(), self._asking:
             if self._lock.acquire(blocking=False):
                 try:
                     self._data_version = int(self._writer.execute("PRAGMA data_version").fetchone()[0])
