@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcrib.base.json_decoding import is_finite
+from toolcrib.base.json_values import json_type
+from toolcrib.catalog import coercion
 from toolcrib.catalog.arguments import MISFITS_MAX, Misfit, SchemaChecker, is_kept, unwrap_arguments
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
@@ -529,6 +532,139 @@ def test_every_real_schema_can_be_checked():
             misfits = check.check(next(keys), schema, {})
             assert misfits is not None
             assert bool(misfits) == bool(schema.get("required"))
+
+
+# Readings
+
+
+def typed(value: Any) -> dict[str, Any]:
+    """Return the schema of values of the same form, which takes no text but at the leaves that are text."""
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {key: typed(each) for key, each in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "prefixItems": [typed(each) for each in value]}
+    return {"type": json_type(value)}
+
+
+def in_text(value: Any, *, whole: bool) -> Any:
+    """Return a value with what is no text in it as its JSON, or as a whole."""
+    if isinstance(value, str):
+        return value
+    if whole or not isinstance(value, (dict, list)):
+        return json.dumps(value)
+    if isinstance(value, list):
+        return [in_text(each, whole=False) for each in value]
+    return {key: in_text(each, whole=False) for key, each in value.items()}
+
+
+@given(st.dictionaries(st.sampled_from("abc"), JSON.filter(is_finite), max_size=3), st.booleans())
+def test_json_in_text_is_read_back_exactly(arguments: dict[str, Any], whole: bool):
+    given = {key: in_text(value, whole=whole) for key, value in arguments.items()}
+    read = checker().read(next(keys), typed(arguments), given)
+    assert read.misfits == []
+    assert json.dumps(read.arguments) == json.dumps(arguments)
+
+
+@given(SCHEMA, ARGUMENTS)
+def test_what_fits_is_never_read_otherwise_and_what_is_read_fits(schema: Any, arguments: dict[str, Any]):
+    it, whole = checker(), {"properties": dict.fromkeys(["a", "b", "c"], schema)}
+    before = json.dumps(arguments)
+    misfits, read = it.check("k", whole, arguments), it.read("k", whole, arguments)
+    assert json.dumps(arguments) == before
+    if not misfits:
+        assert read.arguments is arguments
+        assert read.misfits == misfits
+    if read.misfits == []:
+        assert it.check("k", whole, read.arguments) == []
+
+
+@given(
+    st.dictionaries(st.sampled_from(["type", "properties", "required", "$ref", "enum", "items", "anyOf"]), JSON), JSON
+)
+def test_any_json_is_read_without_an_error(schema: dict[str, Any], value: Any):
+    read = checker().read(next(keys), schema, {"a": value})
+    assert read.misfits is None or len(read.misfits) <= MISFITS_MAX
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "given", "meant"),
+    [
+        (["integer", "null"], "1", 1),
+        (["boolean", "null"], "null", None),
+        (["array", "object"], "[]", []),
+        ([{"enum": [1, 2]}, {"enum": ["a"]}], "2", 2),
+        ([{"const": True}, {"const": 0}], "true", True),
+        ([{"properties": {"n": {"type": "integer"}}}, {"type": "null"}], {"n": "1"}, {"n": 1}),
+        ([{"anyOf": [{"type": "integer"}]}, {"type": "null"}], "1", 1),
+        # Two readings are none.
+        (["integer", "boolean"], "1", "1"),
+        ([{"anyOf": [{"type": "integer"}]}, {"type": "boolean"}], "1", "1"),
+        ([{"properties": {"n": {"type": kind}}} for kind in ("integer", "boolean")], {"n": "1"}, {"n": "1"}),
+        ([{"properties": {"n": {"type": kind}}} for kind in ("integer", "number")], {"n": "1"}, {"n": 1}),
+    ],
+)
+def test_a_value_of_several_schemas_has_a_reading_if_all_are_the_same(alternatives, given, meant):
+    schemas = [{"type": each} if isinstance(each, str) else each for each in alternatives]
+    schema = {"properties": {"p": {"anyOf": schemas}}}
+    read = checker().read(next(keys), schema, {"p": given})
+    assert json.dumps(read.arguments) == json.dumps({"p": meant})
+
+
+def test_two_schemas_of_one_value_that_ask_for_different_readings_have_none():
+    schema = {"properties": {"p": {"type": "integer"}}, "allOf": [{"properties": {"p": {"type": "boolean"}}}]}
+    assert checker().read("k", schema, {"p": "1"}).arguments == {"p": "1"}
+
+
+def test_a_whole_number_of_an_older_dialect_is_read_as_one():
+    dialect = "http://json-schema.org/draft-04/schema#"
+    schema = {"$schema": dialect, "properties": {"p": {"type": ["boolean", "integer"]}}}
+    assert json.dumps(checker().read("k", schema, {"p": 1.0}).arguments) == '{"p": 1}'
+
+
+def test_half_of_a_character_in_json_is_replaced():
+    schema = {"properties": {"p": {"type": "array"}}}
+    read = checker().read("k", schema, {"p": '["\\ud800", "\\ud83d\\ude00"]'})
+    assert read.arguments == {"p": ["\ufffd", "\U0001f600"]}
+
+
+def test_the_name_of_a_property_is_never_read_as_something_else():
+    schema = {"properties": {"p": {"propertyNames": {"type": "integer"}}}, "propertyNames": {"enum": [1]}}
+    read = checker().read("k", schema, {"p": {"1": 1}})
+    assert read.arguments == {"p": {"1": 1}}
+    assert len(read.misfits or ()) == 2
+
+
+def test_reading_ends_in_time(monkeypatch: pytest.MonkeyPatch):
+    spent = [0.0]
+
+    def slow(text: str, **options: Any) -> Any:
+        spent[0] += 0.1
+        return loads(text, **options)
+
+    loads = json.loads
+    monkeypatch.setattr(coercion.json, "loads", slow)
+    alternatives = [{"properties": {"n": {"type": "array", "maxItems": most}}} for most in range(100)]
+    schema, given = {"properties": {"p": {"anyOf": alternatives}}}, {"p": {"n": "[1]"}}
+    read = SchemaChecker(1000, lambda: spent[0]).read("k", schema, given)
+    assert read.misfits is None
+    assert read.arguments is given
+    assert spent[0] < 1.5, "of ten seconds"
+
+
+def test_a_text_of_more_values_than_can_be_checked_is_not_decoded():
+    schema = {"properties": {"p": {"type": "array"}}}
+    for number, is_read in ((9_000, True), (11_000, False)):
+        large = json.dumps([1] * number)
+        read = checker().read("k", schema, {"p": large})
+        assert (read.arguments["p"] is large) is not is_read
+        assert [each.path for each in read.misfits or ()] == ([] if is_read else ["arguments.p"])
+
+
+@pytest.mark.parametrize("name", ["if", "anyOf", "properties", "propertyNames", "$ref"])
+def test_a_property_may_have_the_name_of_a_keyword(name: str):
+    schema = {"properties": {name: {"type": "integer"}, "b": {"type": "integer"}}}
+    assert checker().read(name, schema, {name: None, "b": 1}).arguments == {"b": 1}
+    assert checker().read(name, schema, {name: "3", "b": 1}).arguments == {name: 3, "b": 1}
 
 
 # Forgiving readings

@@ -407,9 +407,13 @@ async def test_a_value_that_is_the_name_of_a_denied_tool_is_refused_and_nothing_
         for caller, action in ((RED, "keep_row"), (RED, "delete"), (Caller("b"), "drop_everything")):
             assert "isError" not in await answers(w, caller, action)
         assert len(w["db"].calls()) == 3
+        # To the caller it is none of the values, like one that is not there.
+        wrong = await answers(w, RED, "zorp_everything")
+        assert wrong == refused
+        assert len(w["db"].calls()) == 3
         if door == "direct":
-            # Any other mistake is for the server to refuse.
-            assert "isError" not in await answers(w, RED, "zorp_everything")
+            # For others it is for the server to refuse.
+            assert "isError" not in await answers(w, Caller("b"), "zorp_everything")
 
 
 @pytest.mark.parametrize("policy", BY_POLICY)

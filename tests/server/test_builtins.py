@@ -1,11 +1,12 @@
 """Our own tools: which there are, in which order, and that each says of its arguments what it takes."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from shelving import skills
+from shelving import put, repo, skills
 
 from fakes.menu import tool
 from toolcrib.base.json_values import compact
@@ -93,3 +94,55 @@ async def test_arguments_that_do_not_fit_are_named_with_the_parameters_there_are
     assert block["text"].startswith("The arguments do not fit: ")
     assert block["text"].endswith(f" Parameters: {', '.join(properties)}.")
     assert "no_such: " in block["text"]
+
+
+WRONG = ({}, [], [7], [None], 7, 2.5, "perhaps", "", True, "[" * 9, "x" * 9999)
+OF_PYTHON = re.compile(r"[Tt]uple|Input|Python|dictionary|\b(?:str|int|bool|float|list|dict|None)\b|\bvalid\b")
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", BUILTIN_NAMES)
+async def test_what_is_wrong_is_said_in_words_of_json(tmp_path, name):
+    async with listing_all(tmp_path) as client:
+        [schema] = [entry["inputSchema"] for entry in await client.tools() if entry["name"] == name]
+        required = {each: ["x"] if each == "names" else "x" for each in schema.get("required", []) if each != "success"}
+        said = [
+            (await client.call(name, {**required, parameter: value}))["content"][0]["text"]
+            for parameter in schema["properties"]
+            for value in WRONG
+            # What it refers to may be anything.
+            if (name, parameter) not in {("tool_call", "arguments"), ("tool_call_read", "arguments")}
+        ]
+    refused = [each for each in said if each.startswith("The arguments do not fit: ")]
+    assert len(refused) >= 5
+    assert [each for each in refused if OF_PYTHON.search(each.partition(" Parameters: ")[0])] == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_arguments_are_read_as_those_of_servers_are(tmp_path, era):
+    put(repo(tmp_path), "letters", "Writes letters.")
+    async with world(tmp_path, {"db": [tool("get_row")]}, skills(), listing="auto") as w, w.client(era) as client:
+        for name, given, meant in (
+            ("tool_search", {"query": "row", "limit": 3.0}, {"query": "row", "limit": 3}),
+            ("tool_search", {"query": "row", "limit": " 3 "}, {"query": "row", "limit": 3}),
+            ("tool_search", {"query": "row", "limit": None, "server": None, "detail": None}, {"query": "row"}),
+            (
+                "tool_search",
+                {"query": "row", "include_always_loaded": "yes"},
+                {"query": "row", "include_always_loaded": True},
+            ),
+            ("skill_search", {"query": "letters", "limit": "1"}, {"query": "letters", "limit": 1}),
+            ("skill_list", {"page_size": "5", "usable": 0}, {"page_size": 5}),
+            ("skill_get", {"names": '["letters"]', "max_tokens": "900"}, {"names": ["letters"], "max_tokens": 900}),
+        ):
+            expected = await client.call(name, {**meant, **({"force": True} if name == "skill_get" else {})})
+            assert not expected["isError"]
+            assert await client.call(name, {**given, **({"force": "on"} if name == "skill_get" else {})}) == expected
+        for given, problem in (
+            ({"query": None}, "query: must be string, not null"),
+            ({"query": "x", "limit": "3.5"}, "limit: must be integer, not string"),
+            ({"query": "x", "limit": "0"}, "limit: must be greater than or equal to 1"),
+            ({"query": "x", "limt": None}, "limt: is not known here"),
+        ):
+            refused = await client.call("tool_search", given)
+            assert refused["content"][0]["text"].startswith(f"The arguments do not fit: {problem}. Parameters: query,")

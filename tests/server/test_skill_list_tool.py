@@ -44,7 +44,7 @@ async def pages(client, **arguments) -> list[list[str]]:
 MISFITS = [
     ({"page_size": 0}, "page_size"),
     ({"page_size": 201}, "page_size"),
-    ({"page_size": "50"}, "page_size"),
+    ({"page_size": "201"}, "page_size"),
     ({"page_size": True}, "page_size"),
     ({"task_type": "chores"}, "task_type"),
     ({"origin": "web"}, "origin"),

@@ -125,7 +125,7 @@ MISFITS = [
     ({"query": ["pdf"]}, "query"),
     ({"query": "x", "limit": 0}, "limit"),
     ({"query": "x", "limit": 21}, "limit"),
-    ({"query": "x", "limit": "5"}, "limit"),
+    ({"query": "x", "limit": "21"}, "limit"),
     ({"query": "x", "limit": True}, "limit"),
     ({"query": "x", "limit": 2.5}, "limit"),
     ({"query": "x", "limit": 10**30}, "limit"),

@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "arguments",
+    "coercion",
     "config_names",
     "definitions",
     "denied_names",

@@ -1,4 +1,4 @@
-"""Validates a call's arguments against the tool's input schema: schemas parsed once, checked off the event loop."""
+"""Reads a call's arguments by the tool's input schema, and validates them: schemas parsed once, off the event loop."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import anyio.to_thread
 
@@ -18,6 +18,7 @@ from toolcrib.base.json_values import as_list, as_object, compact, json_type, le
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX, Pattern, PatternError, compile_pattern
 from toolcrib.base.text import one_line, truncate
+from toolcrib.catalog.coercion import JSON_TEXT_MAX, VALUES_MAX, coerced, schema_readings
 from toolcrib.catalog.definitions import shortest
 from toolcrib.catalog.index import Card, ToolIndex
 from toolcrib.catalog.parameters import parameters
@@ -190,14 +191,8 @@ def _compiled_or_none(pattern: str) -> Pattern | None:
 MISFITS_MAX = 10
 """Maximum number of reported errors."""
 
-VALUES_MAX = 10_000
-"""Maximum number of values in a schema, or in arguments, to be checked; the largest real schema has 2,900."""
-
 DEPTH_MAX = 64
 """Maximum nesting depth to be checked."""
-
-ARGUMENTS_TEXT_MAX = 1024 * 1024
-"""Maximum length of arguments given as a JSON string, in characters."""
 
 CONTAINERS_KEPT = 1000
 """Maximum number of objects and arrays in a cached schema.
@@ -246,12 +241,28 @@ class Misfit:
         return f"{self.path} {self.message}"
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Arguments as their schema asks for them, and what is certainly wrong with them, at most ten errors.
+
+    ``misfits`` are empty if all is valid; None if the arguments, which are those given then, could not be checked.
+    """
+
+    arguments: JsonObject
+    misfits: Sequence[Misfit] | None
+
+
 class _OutOfTime(Exception):
     pass
 
 
-class _TooLarge(Exception):
+class _Uncheckable(Exception):
     pass
+
+
+_T = TypeVar("_T")
+_ErrorsIn = Callable[[JsonObject, int], Sequence[Any]]
+"""Returns the first errors of a value, at most so many."""
 
 
 class SchemaChecker:
@@ -277,18 +288,31 @@ class SchemaChecker:
         event loop; loading the library is left to a call with the full deadline.
         """
         budget_ms = self._deadline_ms if budget_ms is None else min(budget_ms, self._deadline_ms)
-        if self._library is None:
-            if budget_ms < self._deadline_ms:
-                return None
-            self._library = BoundedValidators(self._tick)
+        if self._library is None and budget_ms < self._deadline_ms:
+            return None
+        return self._within(budget_ms, key, schema, lambda errors_in: _misfits(errors_in(arguments, MISFITS_MAX)))
+
+    def read(self, key: str, schema: JsonObject, arguments: JsonObject) -> Read:
+        """Return arguments read as the schema asks for them, and what is wrong with them then. For a worker thread."""
+
+        def read(errors_in: _ErrorsIn) -> Read:
+            made, left = coerced(
+                arguments,
+                lambda given: errors_in(given, VALUES_MAX),
+                schema_readings(self._tick),
+            )
+            return Read(made, _misfits(left))
+
+        return self._within(self._deadline_ms, key, schema, read) or Read(arguments, None)
+
+    def _within(self, budget_ms: float, key: str, schema: JsonObject, work: Callable[[_ErrorsIn], _T]) -> _T | None:
+        """Return what ``work`` does with the errors of values in a schema; None if they cannot be known in time."""
+        library = self._library = self._library or BoundedValidators(self._tick)
         self._running.until = self._clock() + budget_ms / 1000
         try:
-            # Rejects what is too large or too deep before the library walks it recursively.
-            _containers(arguments)
-            validator = self._validator(key, schema, self._library)
-            errors = validator.iter_errors(arguments) if validator else None
-            return None if errors is None else [_misfit(error) for error in islice(errors, MISFITS_MAX)]
-        except (_OutOfTime, _TooLarge, *self._library.unusable):
+            validator = self._validator(key, schema, library)
+            return work(partial(_first_errors, validator)) if validator else None
+        except (_OutOfTime, _Uncheckable, *library.unusable):
             return None
 
     def fits(self, schema: JsonObject, arguments: JsonObject) -> bool:
@@ -306,7 +330,7 @@ class SchemaChecker:
             return self._cached[key]
         try:
             validator = _compiled(schema, library)
-        except (_TooLarge, *library.unusable):
+        except (_Uncheckable, *library.unusable):
             validator = None
         if validator is None or is_kept(schema):
             self._cached[key] = validator
@@ -340,7 +364,7 @@ def unwrap_arguments(value: Any, schema: JsonObject) -> JsonObject | None:
 def _object(value: Any) -> JsonObject | None:
     if value is None:
         return {}
-    if isinstance(value, str) and len(value) <= ARGUMENTS_TEXT_MAX:
+    if isinstance(value, str) and len(value) <= JSON_TEXT_MAX:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
@@ -355,7 +379,7 @@ def _containers(value: JsonObject) -> list[Any]:
     for depth, level in enumerate(levels(value), 1):
         values += sum(map(len, level))
         if values > VALUES_MAX or depth > DEPTH_MAX:
-            raise _TooLarge
+            raise _Uncheckable
         found += level
     return found
 
@@ -370,6 +394,16 @@ def _compiled(schema: JsonObject, library: BoundedValidators) -> Validator | Non
         return None
     has_pattern_properties = any("patternProperties" in each for each in objects)
     return library.validator(schema, has_pattern_properties=has_pattern_properties)
+
+
+def _first_errors(validator: Validator, value: JsonObject, most: int) -> list[Any]:
+    # Rejects what is too large or too deep before the library walks it recursively.
+    _containers(value)
+    return list(islice(validator.iter_errors(value), most))
+
+
+def _misfits(errors: Sequence[Any]) -> list[Misfit]:
+    return [_misfit(error) for error in errors[:MISFITS_MAX]]
 
 
 def _misfit(error: Any) -> Misfit:
@@ -442,10 +476,10 @@ _SCHEMAS_KEPT = 128
 
 
 class ArgumentChecks:
-    """Input schemas and validation against them. ``deadline_ms`` bounds one check."""
+    """Input schemas, and arguments read by them."""
 
-    def __init__(self, index: ToolIndex, checker: SchemaChecker, deadline_ms: float) -> None:
-        self._index, self._checker, self._deadline_ms = index, checker, deadline_ms
+    def __init__(self, index: ToolIndex, checker: SchemaChecker) -> None:
+        self._index, self._checker = index, checker
         # The fingerprint is part of the key, because the definition in a row may change.
         self._schemas = Recent[tuple[int, str], JsonObject](_SCHEMAS_KEPT)
 
@@ -454,21 +488,21 @@ class ArgumentChecks:
         schema = self._known(tool)
         return {"type": "object"} if schema is None else schema
 
-    async def check(self, tool: Tool, arguments: JsonObject, reduced: JsonObject | None = None) -> list[Misfit] | None:
-        """Return the validation errors; None if they cannot be determined in time.
+    async def read(self, tool: Tool, arguments: JsonObject, reduced: JsonObject | None = None) -> Read:
+        """Return arguments as the schema asks for them, and what is certainly wrong with them.
 
-        ``reduced`` is the schema as the caller reads it, where that is another one. It is tried for a few milliseconds
-        on the event loop, then with the full deadline in a worker thread.
+        ``reduced`` is the schema as the caller reads it, where that is another one. That nothing has to be read
+        otherwise is tried for a few milliseconds on the event loop; the rest is work of a worker thread.
         """
         schema, key = self._known(tool), tool.fingerprint
         if schema is None:
-            return []
+            return Read(arguments, [] if reduced is None else None)
         if reduced is not None:
             # By its content: callers with other permissions may read it in another way.
             schema, key = reduced, f"{key} {sha256(compact(reduced).encode('utf-8', 'surrogatepass')).hexdigest()}"
-        check = partial(self._checker.check, key, schema, arguments)
-        quick = check(budget_ms=_INLINE_CHECK_MS)
-        return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
+        if self._checker.check(key, schema, arguments, _INLINE_CHECK_MS) == []:
+            return Read(arguments, [])
+        return await anyio.to_thread.run_sync(self._checker.read, key, schema, arguments)
 
     def _known(self, tool: Tool) -> JsonObject | None:
         key = tool.row, tool.fingerprint
@@ -485,10 +519,23 @@ class ArgumentChecks:
         return None if definition is None else definition["inputSchema"]
 
 
-def misfit_text(tool: Tool, misfits: Sequence[Misfit], shape: str) -> str:
-    """Return a text for a model: each error with its path, and the expected shape of the arguments."""
-    problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
-    return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\n{shape}"
+_INSIST = "If they are meant like this, make exactly the same call again: the server then gets them as they are."
+
+
+def misfit_text(tool: Tool, misfits: Sequence[Misfit], shape: str, *, may_insist: bool = False) -> str:
+    """Return a text for a model: each error with its path, and the expected shape of the arguments.
+
+    ``may_insist``: the same call is not refused again.
+    """
+    problems = [f"- {misfit.path}: {misfit.message}" for misfit in misfits]
+    head = f"The arguments do not fit {tool.public_name}, so it was not called:"
+    return "\n".join((head, *problems, *([_INSIST] if may_insist else []), shape))
+
+
+def call_digest(tool: Tool, arguments: JsonObject) -> bytes:
+    """Return what equal calls of the same version of a tool have in common; the order of keys makes no difference."""
+    named = [tool.public_name, tool.fingerprint, arguments]
+    return sha256(json.dumps(named, sort_keys=True).encode()).digest()
 
 
 def shape_text(definition: JsonObject, card: Card) -> str:

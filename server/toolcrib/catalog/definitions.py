@@ -88,9 +88,21 @@ def _in_member(key: str, member: Any, path: Path, found: list[tuple[Path, str]])
 def values_in(definition: JsonObject) -> Iterator[str]:
     """Yield the texts among the values that the input and output schema of a definition allow or suggest."""
     for schema in _schemas_in([definition.get(key) for key in _SCHEMAS]):
-        for value in (*as_list(schema.get("enum")), schema.get("const"), schema.get("default")):
-            if isinstance(value, str):
-                yield value
+        yield from _texts([*_allowed(schema), schema.get("default")])
+
+
+def allowed_in(schema: JsonObject) -> Iterator[str]:
+    """Yield the texts among the values that a schema allows."""
+    for each in _schemas_in([schema]):
+        yield from _texts(_allowed(each))
+
+
+def _allowed(schema: JsonObject) -> list[Any]:
+    return [*as_list(schema.get("enum")), schema.get("const")]
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    return (value for value in values if isinstance(value, str))
 
 
 def without_values(definition: JsonObject, is_gone: Callable[[str], bool]) -> JsonObject:

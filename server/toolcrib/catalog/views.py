@@ -17,6 +17,7 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.catalog.definitions import (
     Path,
+    allowed_in,
     listed_definition,
     said,
     texts_in,
@@ -142,12 +143,13 @@ class CatalogView:
         return cards
 
     def reduced_schema(self, row: int) -> JsonObject | None:
-        """Return a tool's input schema without values that name denied tools; None if it has none."""
+        """Return a tool's input schema without values that name denied tools; None if it allows none."""
         if row not in self._reduced:
             asked = self._asked([row])
             stored = self._index.definitions(asked.naming, asked.versions).get(row)
-            reduced = stored and without_values(stored, self._is_denied_value)
-            self._reduced[row] = reduced["inputSchema"] if reduced and reduced is not stored else None
+            allows_some = stored is not None and any(map(self._is_denied_value, allowed_in(stored["inputSchema"])))
+            reduced = without_values(stored, self._is_denied_value) if stored and allows_some else None
+            self._reduced[row] = reduced and reduced["inputSchema"]
         return self._reduced[row]
 
     # -- what is searched ------------------------------------------------------------------------

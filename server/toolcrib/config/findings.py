@@ -22,8 +22,13 @@ _REASONS = {
     "tuple_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
 }
 """Our words for pydantic's error types; the other types speak for themselves."""
+
+_SUBJECTS = ("Input", "String")
+"""What pydantic calls a value in its texts."""
 
 
 _NAMED_MAX = 20
@@ -102,17 +107,24 @@ def ignored_keys(
 def validation_problems(error: ValidationError, model: type[BaseModel], path: str) -> list[Problem]:
     """Return what pydantic found wrong with the value at ``path``, in our words and without the value."""
     problems: list[Problem] = []
-    for item in error.errors(include_url=False, include_input=False, include_context=False):
+    for item in error.errors(include_url=False, include_input=False):
         # pydantic marks an error about a key of a dict by this pseudo-element.
         where = tuple(key for key in item["loc"] if key != "[key]")
         if item["type"] == "extra_forbidden":
             known = _model_at(model, where[:-1]).model_fields
             problems.append(Problem(join(path, *where), "is not a known key", did_you_mean(str(where[-1]), known)))
         else:
-            # Never pydantic's own rendering: it quotes the value, which may be a secret.
-            reason = _REASONS.get(item["type"], item["msg"].replace("Input should", "must", 1))
-            problems.append(Problem(join(path, *where), reason))
+            problems.append(Problem(join(path, *where), reason_of(item)))
     return problems
+
+
+def reason_of(item: Mapping[str, Any]) -> str:
+    """Return what one of pydantic's errors says is wrong with a value, without types of Python."""
+    # Never pydantic's own rendering of all: it quotes the value, which may be a secret.
+    if item["type"] in _REASONS:
+        return _REASONS[item["type"]].format(**item.get("ctx", {}))
+    subject, should, rest = item["msg"].partition(" should ")
+    return f"must {rest}" if should and subject in _SUBJECTS else item["msg"]
 
 
 def _model_at(model: type[BaseModel], where: tuple[str | int, ...]) -> type[BaseModel]:

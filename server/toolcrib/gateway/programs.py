@@ -19,12 +19,13 @@ from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribErro
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.text import characters_of
+from toolcrib.catalog.arguments import call_digest
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.results import failure
-from toolcrib.gateway.tools import ToolUseCases
+from toolcrib.gateway.tools import Allow, ToolUseCases
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
 from toolcrib.policy.sessions import Session
@@ -273,10 +274,8 @@ class _Host:
             raise CallFailed(f"{name[:100]} is neither written in the program nor found by a search in it.")
         given: Any = await _decoded(arguments)
         inner = InnerCall(self._request, tool.public_name, self._deadline, self._reports_of(tool.public_name))
-        if not tool.read_only:
-            await self._allow(inner, tool, as_object(given))
         try:
-            result = await self._use_cases.call(inner, tool.public_name, given)
+            result = await self._use_cases.call(inner, tool.public_name, given, allow=self._allowing(inner))
         except DownstreamError as error:
             raise CallFailed(f"The server of {tool.public_name} refused the call: {error}") from None
         except ToolcribError as error:
@@ -316,6 +315,20 @@ class _Host:
         if self._request.on_progress is not None:
             await self._request.on_progress(self._reports, None, message)
 
+    def _allowing(self, inner: InnerCall) -> Allow:
+        """Return what has a call allowed: once, also where it is tried again, as after a login."""
+        allowed: set[bytes] = set()
+
+        async def allow(tool: Tool, sent: JsonObject) -> None:
+            if tool.read_only or self._section.writes == "allow":
+                return
+            call = await anyio.to_thread.run_sync(call_digest, tool, sent)
+            if call not in allowed:
+                await self._allow(inner, tool, sent)
+                allowed.add(call)
+
+        return allow
+
     async def _allow(self, inner: InnerCall, tool: Tool, arguments: JsonObject) -> None:
         """Return once a tool that may change something may be called.
 
@@ -323,8 +336,6 @@ class _Host:
             CallFailed: a person says no, or cannot be asked.
 
         """
-        if self._section.writes == "allow":
-            return
         if why := self._why_no_writes():
             raise CallFailed(f"{tool.public_name} may change something, {why}.")
         async with self._asking:  # one question at a time; the answer to one may be that of the next

@@ -33,7 +33,15 @@ from toolcrib.base.names import may_belong_to
 from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.base.uris import published_tool_result
-from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
+from toolcrib.catalog.arguments import (
+    ArgumentChecks,
+    Misfit,
+    Read,
+    call_digest,
+    misfit_text,
+    shape_text,
+    unwrap_arguments,
+)
 from toolcrib.catalog.definitions import ORIGINAL_META, completed
 from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
@@ -426,6 +434,9 @@ _FORWARDED = ("_meta", "inputResponses", "requestState")
 _Decide = Callable[[Request, str, Any], Awaitable[tuple[Tool, JsonObject]]]
 """Returns the tool that a call by name and arguments means, and the arguments for it; raises if it must not run."""
 
+Allow = Callable[[Tool, JsonObject], Awaitable[None]]
+"""Returns if a tool may be called with these arguments, which are those that are sent; raises if it must not."""
+
 
 class ToolUseCases:
     """The use cases of one config.
@@ -451,7 +462,7 @@ class ToolUseCases:
         self.fleet, self.long_results, self._first_index_deadline = fleet, long_results, first_index_deadline
         self.caller_tasks = caller_tasks
         section = self.settings.toolcrib
-        self._checks = ArgumentChecks(offline.index, offline.checker, section.limits.schema_check_ms)
+        self._checks = ArgumentChecks(offline.index, offline.checker)
         self._confirmations = CallConfirmations(
             self.settings,
             offline.confirmations,
@@ -628,8 +639,13 @@ class ToolUseCases:
         except ToolcribError as error:
             return failure(str(error))
 
-    async def call(self, request: Request, name: str, arguments: object, *, read_only: bool = False) -> JsonObject:
+    async def call(
+        self, request: Request, name: str, arguments: object, *, read_only: bool = False, allow: Allow | None = None
+    ) -> JsonObject:
         """Call any permitted tool, in any spelling, with arguments validated first; return its result.
+
+        ``allow`` is called with the tool and the arguments that are sent, before anything runs; what it raises ends the
+        call.
 
         Raises:
             UnknownTool: denied, hidden from this caller or nonexistent: indistinguishable.
@@ -641,7 +657,7 @@ class ToolUseCases:
         """
         decide = partial(self._decide_any, read_only=read_only)
         try:
-            return await self._run(request, name, arguments, decide, source="tool_call")
+            return await self._run(request, name, arguments, decide, source="tool_call", allow=allow)
         except UnknownTool as error:
             near = await self.finder.near_names(request.session, name, self.indexer.current())
             raise UnknownTool(error.name, near) from None
@@ -681,7 +697,7 @@ class ToolUseCases:
         return await anyio.to_thread.run_sync(named)
 
     async def input_schema(self, session: Session, tool: Tool) -> JsonObject:
-        """Return the schema of a tool's arguments as the session's caller reads it."""
+        """Return the schema of a tool's arguments, without allowed values that name tools denied to the caller."""
         return await self._reduced(session, tool) or self._checks.schema(tool)
 
     async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
@@ -711,25 +727,34 @@ class ToolUseCases:
         blocks = [{"type": "text", "text": each.as_line} for each in said]
         return {**result, "content": [*cast("list[Any]", content), *blocks]} if blocks else result
 
-    async def _run(self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str) -> JsonObject:
+    async def _run(
+        self,
+        request: Request,
+        name: str,
+        arguments: object,
+        decide: _Decide,
+        *,
+        source: str,
+        allow: Allow | None = None,
+    ) -> JsonObject:
         """Decide about a call and run it; if its server changed the tool meanwhile, decide again.
 
         If it requires a login, the calling person may log in, and the call continues.
         """
         for _ in range(_DECISIONS_MAX):
             try:
-                return await self._run_once(request, name, arguments, decide, source=source)
+                return await self._run_once(request, name, arguments, decide, source=source, allow=allow)
             except LoginNeeded as error:
                 if not await self._login_requests.log_in(request, error.server):
                     raise
             except Outdated:
                 continue
             with suppress(Outdated):
-                return await self._run_once(request, name, arguments, decide, source=source)
+                return await self._run_once(request, name, arguments, decide, source=source, allow=allow)
         raise Unavailable("", f"The tool {name} keeps being changed by its server. Nothing ran; try later.")
 
     async def _run_once(
-        self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str
+        self, request: Request, name: str, arguments: object, decide: _Decide, *, source: str, allow: Allow | None
     ) -> JsonObject:
         """Run the tool once, on a live connection whose own list has exactly it; a person may have to confirm first.
 
@@ -747,6 +772,8 @@ class ToolUseCases:
             if not is_finite(fitting):
                 # They would be sent as null, which is another request.
                 raise Unavailable("", f"The arguments of {name} hold NaN or a number too large for JSON. Nothing ran.")
+            if allow is not None:
+                await allow(tool, fitting)
             await self._confirmations.require(request, tool, fitting)
             report.began = time.perf_counter()  # after the confirmation: how long a person thinks says nothing
             downstream = self.fleet.resolve(tool.server, session)
@@ -837,8 +864,7 @@ class ToolUseCases:
 
     async def _decide_listed(self, request: Request, name: str, arguments: object) -> tuple[Tool, JsonObject]:
         tool, given = await self._resolve(request.session, name, forgiving=False), as_object(arguments)
-        await self._refuse_denied_values(request.session, tool, given)
-        return tool, given
+        return tool, await self._without_denied_values(request.session, tool, given)
 
     async def _decide_any(
         self, request: Request, name: str, arguments: object, *, read_only: bool
@@ -924,12 +950,13 @@ class ToolUseCases:
         )
 
     async def _fitting(self, request: Request, tool: Tool, given: object) -> tuple[Tool, JsonObject]:
-        """Return the tool, and validated arguments, unwrapped if necessary.
+        """Return the tool, and its arguments: unwrapped, and read as its schema asks for them.
 
-        The schema of a sleeping server may be out of date: if validation fails it is started and asked again.
+        The schema of a sleeping server may be out of date: if they do not fit it is started and asked again. A schema
+        may also ask for more than its server: what a session insists on passes as it is (ADR 87).
 
         Raises:
-            BadRequest: they are invalid; the text names each error and shows the schema.
+            BadRequest: they do not fit; the text names each error and shows the schema.
 
         """
         session, checks = request.session, self._checks
@@ -938,37 +965,82 @@ class ToolUseCases:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         reduced = await self._reduced(session, tool)
-        misfits = await checks.check(tool, arguments, reduced)
-        if misfits and (downstream := self.fleet.resolve(tool.server, session)).status.state is not State.READY:
+        read = await checks.read(tool, arguments, reduced)
+        if read.misfits and (downstream := self.fleet.resolve(tool.server, session)).status.state is not State.READY:
             with downstream.open_call(request):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
             reduced = await self._reduced(session, tool)
-            misfits = await checks.check(tool, arguments, reduced)
-        if misfits:
+            read = await checks.read(tool, arguments, reduced)
+        if reduced is not None:
+            await self._refuse_misfit(session, tool, read)
+        elif read.misfits:
+            await self._refuse_once(session, tool, arguments, read.misfits)
+            return tool, arguments
+        return tool, read.arguments
+
+    async def _refuse_once(
+        self, session: Session, tool: Tool, arguments: JsonObject, misfits: Sequence[Misfit]
+    ) -> None:
+        """Let pass arguments that do not fit if the session insists on them: the same call was refused before.
+
+        Raises:
+            BadRequest: it was not, or nobody can insist.
+
+        """
+        if session.refused is None or self._fixes_some(tool, arguments):
             raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
-        return tool, arguments
+        call = await anyio.to_thread.run_sync(call_digest, tool, arguments)
+        if call not in session.refused:
+            text = misfit_text(tool, misfits, await self._shape(session, tool), may_insist=True)
+            session.refused[call] = None
+            raise BadRequest(text)
+
+    def _fixes_some(self, tool: Tool, arguments: JsonObject) -> bool:
+        """Return whether the config fixes the value of one of these arguments."""
+        overrides = self.settings.servers[tool.server].options.tools.get(tool.name)
+        return overrides is not None and any(
+            "fixed" in each.model_fields_set for name, each in overrides.arguments.items() if name in arguments
+        )
 
     async def _reduced(self, session: Session, tool: Tool) -> JsonObject | None:
-        """Return a tool's input schema as the caller reads it, if it names denied tools among its values."""
+        """Return a tool's input schema as the caller reads it, if it names denied tools among the values it allows."""
         catalog = self.indexer.current()
         if self.gate.hides_nothing(session):
             return None
         view = self.finder.view(session, catalog)
         return None if view.hides_nothing else await anyio.to_thread.run_sync(view.reduced_schema, tool.row)
 
-    async def _refuse_denied_values(self, session: Session, tool: Tool, arguments: JsonObject) -> None:
-        """Let pass arguments of a direct call that have no value which names a denied tool.
+    async def _without_denied_values(self, session: Session, tool: Tool, arguments: JsonObject) -> JsonObject:
+        """Return arguments of a direct call: as they are, unless the schema has values that name denied tools.
+
+        Then as that schema asks for them: a server may read them in another way than we do, but not what was read.
 
         Raises:
-            BadRequest: the schema has such a value, and they have it: to the caller it is none of the values.
+            BadRequest: they do not fit without these values: to the caller it is none of the values.
 
         """
         reduced = await self._reduced(session, tool)
-        if reduced is None or await self._checks.check(tool, arguments):
-            return  # as any other mistake, for the server to refuse
-        if misfits := await self._checks.check(tool, arguments, reduced):
-            raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
+        if reduced is None:
+            return arguments
+        read = await self._checks.read(tool, arguments, reduced)
+        await self._refuse_misfit(session, tool, read)
+        return read.arguments
+
+    async def _refuse_misfit(self, session: Session, tool: Tool, read: Read) -> None:
+        """Let pass only what was checked and fits: a server may take other arguments for the name of a denied tool.
+
+        Raises:
+            BadRequest: something does not fit, or that could not be checked.
+
+        """
+        if read.misfits is None:
+            raise BadRequest(
+                f"The arguments of {tool.public_name} could not be checked, so it was not called: they are too large, "
+                "or its schema is not a usable one."
+            )
+        if read.misfits:
+            raise BadRequest(misfit_text(tool, read.misfits, await self._shape(session, tool)))
 
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""

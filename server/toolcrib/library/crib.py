@@ -302,9 +302,9 @@ class Crib:
     ) -> CallResult:
         """Call a tool by its name, and return its result; one that has failed says so by ``is_error``.
 
-        The arguments are checked against its schema first. ``read_only`` refuses what its server does not declare
-        read-only. ``on_progress`` is awaited with each report: progress, total and message. Cancelling the call
-        cancels it at its server.
+        The arguments are read as its schema asks for them, and checked first. ``read_only`` refuses what its server
+        does not declare read-only. ``on_progress`` is awaited with each report: progress, total and message. Cancelling
+        the call cancels it at its server.
 
         Raises:
             UnknownTool: there is none of this name that this caller may use.

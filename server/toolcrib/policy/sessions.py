@@ -357,6 +357,7 @@ SentKey = tuple[str, str, str]
 """The id of a skill, the hash of its text, and the format that it was given in."""
 
 _SENT_MAX = _CONFIRMED_MAX = 1000
+_REFUSED_MAX = 100
 
 
 class SentSkills(Recent[SentKey, tuple[int, int]]):
@@ -373,6 +374,11 @@ class SentSkills(Recent[SentKey, tuple[int, int]]):
 def no_confirmations() -> "Recent[Approval, None]":
     """Return room for what a person has allowed in a session, with nothing in it."""
     return Recent(_CONFIRMED_MAX)
+
+
+def no_refusals() -> Recent[bytes, None]:
+    """Return room for the digests of calls that were refused in a session, with nothing in it."""
+    return Recent(_REFUSED_MAX)
 
 
 INTRODUCTIONS_MAX = 400
@@ -406,7 +412,8 @@ class Session:
     where tools are found by search. ``sent_skills`` is what it was given of skills.
     ``introduced`` are the servers whose instructions it was shown, with the tokens that these took.
     ``history`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
-    lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
+    lasts, ``refused`` are the digests of calls whose arguments did not fit; None where nothing tells which the next
+    request of the same session is. ``skills`` are active in its scope.
     """
 
     label: str
@@ -428,6 +435,7 @@ class Session:
     introduced: dict[str, int] = field(default_factory=dict[str, int])
     history: SessionHistory = field(default_factory=SessionHistory)
     confirmed: "Recent[Approval, None] | None" = None
+    refused: Recent[bytes, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
 
     def introduce(self, server: str, tokens: int) -> bool:

@@ -41,6 +41,7 @@ from toolcrib.policy.sessions import (
     StoredActivations,
     local_caller,
     no_confirmations,
+    no_refusals,
 )
 from toolcrib.policy.state import Approval
 
@@ -171,6 +172,7 @@ class Sessions:
         self._sessionless = RecentOfEach[str, tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
         self._sent = RecentOfEach[str, tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
         self._confirmed = RecentOfEach[str, tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
+        self._refused = RecentOfEach[str, tuple[Caller, str | None], Recent[bytes, None]](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, profiles: ClientProfiles) -> None:
@@ -223,6 +225,7 @@ class Sessions:
             history=known.history,
             skills=kept.skills if kept else self._skills_of(caller, context),
             confirmed=self._confirmed_by(caller, context),
+            refused=self._refused_to(caller, context),
         )
 
     def _session_of(
@@ -245,6 +248,7 @@ class Sessions:
                 lasting=True,
                 capabilities=_declared(context),
                 history=self._history(),
+                refused=no_refusals(),
             )
             # Under a stable id confirmations outlive the connection, as activations do.
             session.confirmed = no_confirmations() if session_id is None else self._confirmed_by(caller, context)
@@ -289,6 +293,13 @@ class Sessions:
         if not (self._profiles.has_one_client or named):
             return None
         return self._confirmed[caller.principal].get((caller, named), no_confirmations)
+
+    def _refused_to(self, caller: Caller, context: Context) -> Recent[bytes, None] | None:
+        """Return the refused calls of a sessionless caller, if its requests can be related; else None."""
+        named = self._named(context)
+        if not (self._profiles.has_one_client or named):
+            return None
+        return self._refused[caller.principal].get((caller, named), no_refusals)
 
     def keeping_nothing(self) -> Session:
         """Return a sessionless session for the current caller, which stores nothing."""

@@ -21,7 +21,7 @@ class RunArguments(Arguments):
     """The arguments of ``tool_run``."""
 
     code: Annotated[str, Strict()]
-    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    timeout_s: Annotated[float, Strict(), Field(gt=0)] | None = None
     max_tokens: Annotated[int, Strict(), Field(ge=_TOKENS_MIN)] | None = None
 
 

@@ -19,7 +19,7 @@ from toolcrib.server.builtin.skills import (
     ReportOutcome,
     SearchSkills,
 )
-from toolcrib.server.builtin.tool import Answer, Arguments, BuiltinTool, misfit
+from toolcrib.server.builtin.tool import Answer, Arguments, BuiltinTool, read_as_meant
 from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
@@ -139,8 +139,8 @@ def _unneeded(whole: WholeList | None) -> frozenset[str]:
 def _validated(model: type[Arguments], arguments: JsonObject) -> Arguments:
     try:
         return model.model_validate(arguments)
-    except ValidationError as error:
-        raise misfit(model, error) from None
+    except ValidationError:
+        return read_as_meant(model, arguments)
 
 
 def _with_handle(definition: JsonObject) -> JsonObject:

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, Strict
+from pydantic import FailFast, Field, Strict
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SkillOrigin, TaskType
@@ -175,10 +175,13 @@ _TOKENS = 1500
 _NAMES_MAX = 10
 
 
+_Names = Annotated[tuple[Annotated[str, Strict()], ...], Field(min_length=1, max_length=_NAMES_MAX), FailFast()]
+
+
 class GetArguments(Arguments):
     """The arguments of ``skill_get``."""
 
-    names: Annotated[tuple[Annotated[str, Strict()], ...], Field(min_length=1, max_length=_NAMES_MAX)]
+    names: _Names
     format: Literal["raw", "injection"] = "injection"
     max_tokens: Annotated[int, Strict(), Field(ge=_TOKENS_MIN, le=_TOKENS_MAX)] = _TOKENS
     file: Annotated[str, Strict(), Field(min_length=1, max_length=1024)] | None = None
@@ -398,7 +401,7 @@ _DEACTIVATE: JsonObject = {
 class NamesArguments(Arguments):
     """The arguments of both."""
 
-    names: Annotated[tuple[Annotated[str, Strict()], ...], Field(min_length=1, max_length=_NAMES_MAX)]
+    names: _Names
 
 
 class _SwitchesSkills(SkillTool[NamesArguments]):

@@ -1,13 +1,19 @@
 """What a built-in tool is: a name, the model of its arguments, a definition, and what a call of it does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.base.errors import BadRequest
+from toolcrib.base.json_values import json_type
 from toolcrib.base.model import JsonObject, ScopeMode, SearchType, SkillOrigin, TaskType
+from toolcrib.base.text import one_line, truncate
+from toolcrib.catalog.arguments import MISFITS_MAX
+from toolcrib.catalog.coercion import Reading, Readings, coerced, reading
+from toolcrib.config.findings import reason_of
 from toolcrib.gateway.composition import Generation
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
@@ -70,13 +76,74 @@ class Arguments(BaseModel):
 _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 
-def misfit(model: type[Arguments], error: ValidationError) -> BadRequest:
-    """Return the error for invalid arguments: its text names each wrong field, and the valid parameters."""
-    # Not pydantic's own text, which repeats what was given and links to its documentation.
-    problems = "; ".join(
-        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
-    )
-    return BadRequest(f"The arguments do not fit: {problems}. Parameters: {', '.join(model.model_fields)}.")
+_TYPES = {
+    "string_type": "string",
+    "int_type": "integer",
+    "float_type": "number",
+    "bool_type": "boolean",
+    "tuple_type": "array",
+}
+"""The types of JSON Schema that pydantic's errors about types ask for."""
+
+_VALUES = ("enum", "literal_error")
+_TEXT_READ_MAX = 10_000
+_KEY_SHOWN_MAX = 80
+
+
+def read_as_meant(model: type[_ArgumentsT], given: JsonObject) -> _ArgumentsT:
+    """Return the arguments of a built-in, read as those of servers are: ``"3"`` as 3, null as left out.
+
+    Raises:
+        BadRequest: they do not fit; the text names each wrong field, and the valid parameters.
+
+    """
+    if len(given) > len(model.model_fields) + MISFITS_MAX:
+        # Of many unknown ones a few are told: each is an error that takes its time.
+        unknown = [name for name in given if name not in model.model_fields]
+        given = {name: given[name] for name in given.keys() - {*unknown[MISFITS_MAX:]}}
+    arguments, wrong = coerced(given, partial(_errors, model), _readings)
+    if not wrong:
+        return model.model_validate(arguments)
+    problems = "; ".join(map(_problem, wrong[:MISFITS_MAX]))
+    raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {', '.join(model.model_fields)}.")
+
+
+def _errors(model: type[Arguments], given: JsonObject) -> Sequence[Mapping[str, Any]]:
+    try:
+        model.model_validate(given)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        # A list with a wrong item has too few right ones for pydantic.
+        inside = {each["loc"][:-1] for each in found}
+        return [each for each in found if each["type"] != "too_short" or each["loc"] not in inside]
+    return ()
+
+
+def _readings(errors: Sequence[Mapping[str, Any]], *, drops_nulls: bool) -> Readings:
+    found: dict[tuple[str | int, ...], Reading] = {}
+    for each in errors:
+        value, wanted = each["input"], _TYPES.get(each["type"])
+        if value is None and drops_nulls and (wanted or each["type"] in _VALUES) and isinstance(each["loc"][-1], str):
+            found[each["loc"]] = ()
+        elif wanted and not (isinstance(value, str) and len(value) > _TEXT_READ_MAX):  # read on the event loop
+            read = reading(value, (wanted,))
+            if read is not None:
+                found[each["loc"]] = read
+    return found
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with a field in words of JSON: pydantic's own text repeats what was given."""
+    place = ".".join(truncate(one_line(str(step)), _KEY_SHOWN_MAX) for step in error["loc"]) or "arguments"
+    kind, given = error["type"], json_type(error["input"])
+    if wanted := _TYPES.get(kind):
+        # An integer that no double is, where a number is wanted.
+        return (
+            f"{place}: must be {wanted}, not {given}"
+            if (wanted, given) != ("number", "integer")
+            else f"{place}: is too large"
+        )
+    return f"{place}: {'is not known here' if kind == 'extra_forbidden' else reason_of(error)}"
 
 
 class Answer(NamedTuple):

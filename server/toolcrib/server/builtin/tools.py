@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from pydantic import Field, Strict, ValidationError
+from pydantic import Field, Strict
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
@@ -37,8 +37,8 @@ from toolcrib.server.builtin.tool import (
     SearchTypeName,
     described,
     list_of,
-    misfit,
     object_of,
+    read_as_meant,
 )
 
 _LIMIT_MAX = 20
@@ -336,11 +336,7 @@ class _Door(BuiltinTool[CallArguments]):
         # A constant list never shows it, so the notice of a page names this tool instead (ADR 25).
         if given.name == READ_MORE:
             schema = self._read_more.definition["inputSchema"]
-            arguments = unwrap_arguments(given.arguments, schema) or {}
-            try:
-                wanted = ReadMoreArguments.model_validate(arguments)
-            except ValidationError as error:
-                raise misfit(ReadMoreArguments, error) from None
+            wanted = read_as_meant(ReadMoreArguments, unwrap_arguments(given.arguments, schema) or {})
             return await self._read_more.run(request, wanted)
         result = await self._tool_use_cases.call_any(request, given.name, given.arguments, read_only=self.read_only)
         if self._runs_programs and request.session.history.in_a_row(given.name) == _EQUAL_CALLS:
