@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import mcp_types as types
 import pytest
 from mcp.client import Client as SdkClient
 from mcp.server.mcpserver import MCPServer
+from repository import Person
 
 import toolcrib
 from fakes.menu import tool
@@ -359,16 +359,9 @@ async def test_what_cannot_be_checked_takes_no_denied_name_along(tmp_path, door)
 # -- what a person is asked -----------------------------------------------------------------------
 
 
-class Person:
-    """Says yes, and keeps what they were asked."""
-
-    def __init__(self, answer: str) -> None:
-        self.asked = list[str]()
-        self._answer = answer
-
-    async def __call__(self, _context: Any, params: Any) -> Any:
-        self.asked.append(params.message.splitlines()[-1])
-        return types.ElicitResult(action="accept", content={"answer": self._answer})
+def last_lines(person: Person) -> list[str]:
+    """Return the last line of each question, which has the arguments."""
+    return [asked.splitlines()[-1] for asked in person.asked]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -378,7 +371,7 @@ async def test_a_person_is_asked_about_what_is_sent(tmp_path, era):
         call = {"name": "db__save_note", "arguments": {"tags": '["x"]', "limit": "3", "title": None}}
         assert not (await client.call_tool("tool_call", call)).is_error
         assert sent(w["db"]) == [{"tags": ["x"], "limit": 3}]
-    assert person.asked == ['Arguments: {"tags":["x"],"limit":3}']
+    assert last_lines(person) == ['Arguments: {"tags":["x"],"limit":3}']
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -390,7 +383,7 @@ async def test_a_person_is_asked_about_what_is_insisted_on(tmp_path, era):
         assert person.asked == []
         assert not (await client.call_tool("tool_call", call)).is_error
         assert sent(w["db"]) == [{"title": 3}]
-    assert person.asked == ['Arguments: {"title":3}']
+    assert last_lines(person) == ['Arguments: {"title":3}']
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -403,4 +396,4 @@ async def test_a_person_is_asked_about_what_a_program_sends(tmp_path, era):
         result = await client.call_tool("tool_run", {"code": code})
         assert not result.is_error, result.content
         assert sent(w["db"]) == [{"page": 1, "limit": 3, "title": "mine"}]
-    assert person.asked == ['Arguments: {"page":1,"limit":3,"title":"mine"}']
+    assert last_lines(person) == ['Arguments: {"page":1,"limit":3,"title":"mine"}']

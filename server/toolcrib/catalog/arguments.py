@@ -299,7 +299,7 @@ class SchemaChecker:
             made, left = coerced(
                 arguments,
                 lambda given: errors_in(given, VALUES_MAX),
-                schema_readings(self._tick),
+                partial(schema_readings, tick=self._tick),
             )
             return Read(made, _misfits(left))
 

@@ -71,7 +71,8 @@ def _possible(value: Any, types: Collection[str]) -> list[Reading]:
 
 def _of_text(text: str, types: Collection[str]) -> list[Reading]:
     if text.startswith(("{", "[")):
-        return _of_json(text, lambda found: json_type(found) in types)
+        is_asked_for = "object" in types or "array" in types
+        return _of_json(text, lambda found: json_type(found) in types) if is_asked_for else []
     if "null" in types and text == "null":
         return [(None,)]
     number = _number(text, is_whole="number" not in types) if {"integer", "number"}.intersection(types) else None
@@ -163,16 +164,13 @@ _OF_TEXT = {"maxLength", "minLength", "pattern"}
 _LEADING_ON = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "then", "else"}
 
 
-def schema_readings(tick: Callable[[], None]) -> ReadingsOf[Any]:
-    """Return what reads the values that ``ValidationError`` objects of jsonschema are about.
+def schema_readings(errors: Sequence[Any], /, *, drops_nulls: bool, tick: Callable[[], None]) -> Readings:
+    """Return what the ``ValidationError`` objects of jsonschema can be mended by, as far as they can.
 
-    ``tick`` is called before each reading. Null may be left out where it is the value of a declared property.
+    A value that has to fit one of several schemas has a reading if all that are possible are the same. Null may be left
+    out where it is the value of a declared property. ``tick`` is called before each reading.
     """
-
-    def readings_of(errors: Sequence[Any], /, *, drops_nulls: bool) -> Readings:
-        return _SchemaReadings(tick, drops_nulls=drops_nulls).of(errors)
-
-    return readings_of
+    return _united(filter(None, map(_SchemaReadings(tick, drops_nulls=drops_nulls).of_error, errors)))
 
 
 class _SchemaReadings:
@@ -181,14 +179,7 @@ class _SchemaReadings:
     def __init__(self, tick: Callable[[], None], *, drops_nulls: bool) -> None:
         self._tick, self._drops_nulls = tick, drops_nulls
 
-    def of(self, errors: Iterable[Any]) -> Readings:
-        """Return what errors can be mended by, as far as they can.
-
-        A value that has to fit one of several schemas has a reading if all that are possible are the same.
-        """
-        return _united(filter(None, map(self._of_error, errors)))
-
-    def _of_error(self, error: Any) -> Readings | None:
+    def of_error(self, error: Any) -> Readings | None:
         """Return what one error can be mended by; None: nothing certain."""
         self._tick()
         if error.validator in {"anyOf", "oneOf"} and error.context:
@@ -226,7 +217,7 @@ class _SchemaReadings:
 
     def _of_all(self, errors: Sequence[Any]) -> dict[Path, Reading] | None:
         """Return what mends every one of some errors; None if that is not certain."""
-        parts = [part for part in map(self._of_error, errors) if part]
+        parts = [part for part in map(self.of_error, errors) if part]
         found = _united(parts)
         return found if len(parts) == len(errors) and len(found) == len({*chain.from_iterable(parts)}) else None
 

@@ -387,10 +387,10 @@ def overridden(definition: JsonObject, words: ToolSection) -> JsonObject:
     if words.description is not None:
         changed["description"] = words.description
     if words.arguments:
-        schema = definition["inputSchema"]
+        schema, fixed = definition["inputSchema"], fixed_arguments(words)
         properties = {**as_object(schema.get("properties"))}
         for name, argument in words.arguments.items():
-            if "fixed" in argument.model_fields_set:
+            if name in fixed:
                 properties.pop(name, None)
             elif name in properties:
                 properties[name] = {**as_object(properties[name]), "default": argument.default}
@@ -399,11 +399,17 @@ def overridden(definition: JsonObject, words: ToolSection) -> JsonObject:
     return changed
 
 
+def fixed_arguments(words: ToolSection | None) -> JsonObject:
+    """Return the arguments whose values the config fixes."""
+    given = words.arguments.items() if words else ()
+    return {name: each.fixed for name, each in given if "fixed" in each.model_fields_set}
+
+
 def completed(arguments: JsonObject, words: ToolSection | None) -> JsonObject:
     """Return the arguments of a call with those that the config gives it."""
     if words is None or not words.arguments:
         return arguments
-    fixed = {name: each.fixed for name, each in words.arguments.items() if "fixed" in each.model_fields_set}
+    fixed = fixed_arguments(words)
     defaults = {name: each.default for name, each in words.arguments.items() if name not in fixed}
     return {**defaults, **arguments, **fixed}
 

@@ -42,7 +42,7 @@ from toolcrib.catalog.arguments import (
     shape_text,
     unwrap_arguments,
 )
-from toolcrib.catalog.definitions import ORIGINAL_META, completed
+from toolcrib.catalog.definitions import ORIGINAL_META, completed, fixed_arguments
 from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange
@@ -998,10 +998,8 @@ class ToolUseCases:
 
     def _fixes_some(self, tool: Tool, arguments: JsonObject) -> bool:
         """Return whether the config fixes the value of one of these arguments."""
-        overrides = self.settings.servers[tool.server].options.tools.get(tool.name)
-        return overrides is not None and any(
-            "fixed" in each.model_fields_set for name, each in overrides.arguments.items() if name in arguments
-        )
+        overrides = self.settings.servers[tool.server].options.tools
+        return not arguments.keys().isdisjoint(fixed_arguments(overrides.get(tool.name)))
 
     async def _reduced(self, session: Session, tool: Tool) -> JsonObject | None:
         """Return a tool's input schema as the caller reads it, if it names denied tools among the values it allows."""

@@ -129,6 +129,9 @@ one.
 _CLIENT_MAX, _CLIENT_SHOWN = 200, 40
 """Length of a client's name, for identification and in a label."""
 
+_Related = tuple[Caller, str | None]
+"""What requests have in common that are of one session as far as anybody can tell: the caller, and the session id."""
+
 
 @dataclass(slots=True, eq=False)
 class Connected:
@@ -170,9 +173,9 @@ class Sessions:
         self._local = local_caller(gateway.settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = RecentOfEach[str, tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
-        self._sent = RecentOfEach[str, tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
-        self._confirmed = RecentOfEach[str, tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
-        self._refused = RecentOfEach[str, tuple[Caller, str | None], Recent[bytes, None]](_PER_CONNECTION)
+        self._sent = RecentOfEach[str, _Related, SentSkills](_PER_CONNECTION)
+        self._confirmed = RecentOfEach[str, _Related, Recent[Approval, None]](_PER_CONNECTION)
+        self._refused = RecentOfEach[str, _Related, Recent[bytes, None]](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, profiles: ClientProfiles) -> None:
@@ -208,7 +211,7 @@ class Sessions:
     def _sessionless_of(
         self, context: Context, caller: Caller, session_id: str | None, kept: StoredActivations | None
     ) -> Session:
-        client = _client_of(context)
+        client, related = _client_of(context), self._related(caller, context)
         known = self._sessionless[caller.principal].get(
             (caller, session_id, client), lambda: self._known_sessionless(caller, client, kept)
         )
@@ -221,11 +224,11 @@ class Sessions:
             client_profile=self._profiles.profile(client),
             is_modern=True,
             capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
-            sent_skills=self._sent_to(caller, context),
+            sent_skills=self._sent[caller.principal].get(related, SentSkills) if related else SentSkills(),
             history=known.history,
-            skills=kept.skills if kept else self._skills_of(caller, context),
-            confirmed=self._confirmed_by(caller, context),
-            refused=self._refused_to(caller, context),
+            skills=kept.skills if kept else self._skills_of(related),
+            confirmed=self._confirmed_by(related),
+            refused=self._refused[caller.principal].get(related, no_refusals) if related else None,
         )
 
     def _session_of(
@@ -251,7 +254,8 @@ class Sessions:
                 refused=no_refusals(),
             )
             # Under a stable id confirmations outlive the connection, as activations do.
-            session.confirmed = no_confirmations() if session_id is None else self._confirmed_by(caller, context)
+            is_named = session_id is not None
+            session.confirmed = self._confirmed_by(self._related(caller, context)) if is_named else no_confirmations()
             if kept is not None:
                 session.skills = kept.skills
             self._fleet.expect(session)
@@ -267,39 +271,26 @@ class Sessions:
     def _history(self) -> SessionHistory:
         return SessionHistory(began=self._clock())
 
-    def _sent_to(self, caller: Caller, context: Context) -> SentSkills:
-        """Return the skills sent to a sessionless caller before, if its requests can be related; else an empty record.
+    def _related(self, caller: Caller, context: Context) -> _Related | None:
+        """Return what a request without a session has in common with others of the same caller, if that can be told.
 
-        They can for the only client of a process, and over HTTP for a token with a session id.
+        It can for the only client of a process, and over HTTP for a token with a session id.
         """
         named = self._named(context)
-        if not (self._profiles.has_one_client or named):
-            return SentSkills()
-        return self._sent[caller.principal].get((caller, named), SentSkills)
+        return (caller, named) if self._profiles.has_one_client or named else None
 
-    def _skills_of(self, caller: Caller, context: Context) -> ActiveSkills:
-        """Return the active skills of a sessionless caller, if its requests can be related; else none.
+    def _skills_of(self, related: _Related | None) -> ActiveSkills:
+        """Return the active skills of related requests; of others none.
 
-        If they cannot, and tools depend on skills, the active skills get a handle.
+        If tools depend on skills, the active skills of others get a handle.
         """
-        named = self._named(context)
-        if self._profiles.has_one_client or named:
-            return self.scopes.named(caller, named)
+        if related is not None:
+            return self.scopes.named(*related)
         return self.scopes.temporary() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
-    def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
-        """Return a sessionless caller's earlier confirmations, if its requests can be related; else None."""
-        named = self._named(context)
-        if not (self._profiles.has_one_client or named):
-            return None
-        return self._confirmed[caller.principal].get((caller, named), no_confirmations)
-
-    def _refused_to(self, caller: Caller, context: Context) -> Recent[bytes, None] | None:
-        """Return the refused calls of a sessionless caller, if its requests can be related; else None."""
-        named = self._named(context)
-        if not (self._profiles.has_one_client or named):
-            return None
-        return self._refused[caller.principal].get((caller, named), no_refusals)
+    def _confirmed_by(self, related: _Related | None) -> Recent[Approval, None] | None:
+        """Return the earlier confirmations of related requests; None of others."""
+        return self._confirmed[related[0].principal].get(related, no_confirmations) if related else None
 
     def keeping_nothing(self) -> Session:
         """Return a sessionless session for the current caller, which stores nothing."""

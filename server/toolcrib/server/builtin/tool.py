@@ -135,15 +135,14 @@ def _readings(errors: Sequence[Mapping[str, Any]], *, drops_nulls: bool) -> Read
 def _problem(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a field in words of JSON: pydantic's own text repeats what was given."""
     place = ".".join(truncate(one_line(str(step)), _KEY_SHOWN_MAX) for step in error["loc"]) or "arguments"
-    kind, given = error["type"], json_type(error["input"])
-    if wanted := _TYPES.get(kind):
-        # An integer that no double is, where a number is wanted.
-        return (
-            f"{place}: must be {wanted}, not {given}"
-            if (wanted, given) != ("number", "integer")
-            else f"{place}: is too large"
-        )
-    return f"{place}: {'is not known here' if kind == 'extra_forbidden' else reason_of(error)}"
+    if error["type"] == "extra_forbidden":
+        return f"{place}: is not known here"
+    wanted, given = _TYPES.get(error["type"]), json_type(error["input"])
+    if wanted is None:
+        return f"{place}: {reason_of(error)}"
+    if (wanted, given) == ("number", "integer"):  # pydantic refuses an integer that no double is
+        return f"{place}: is too large"
+    return f"{place}: must be {wanted}, not {given}"
 
 
 class Answer(NamedTuple):
