@@ -1,6 +1,5 @@
 """The use case of programs: one is read, its tools are found, and each of its calls goes the way of ``tool_call``."""
 
-import ast
 import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
@@ -32,6 +31,7 @@ from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
 from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Run
 from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, read
+from toolcrib.programs.syntax import literal
 from toolcrib.programs.workers import Workers
 
 _ELICIT = "elicitation/create"
@@ -435,7 +435,7 @@ def _of_text(text: str) -> str:
     quote = min((place for place in map(start.find, "'\"") if place >= 0), default=-1)
     if (start[0] == "(" or (quote >= 0 and start[quote] == "'")) and len(text) <= _LITERAL_MAX:
         try:
-            return "j" + compact(ast.literal_eval(text.strip()))
+            return "j" + compact(literal(text.strip()))
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             return f"t{text}"
     return f"j{text}"

@@ -3,13 +3,13 @@
 import ast
 import keyword
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.text import one_line, truncate
+from toolcrib.programs.syntax import tree_of
 
 MODULE: Final = "tools"
 """The module that a program imports tools from."""
@@ -166,9 +166,7 @@ def read(code: str, most: int) -> Source:
 
 def _parsed(code: str) -> ast.Module:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes in strings, which go to nobody here
-            return ast.parse(code)
+        return tree_of(code)
     except SyntaxError as error:
         raise NotRunnable([Finding(error.lineno or 0, f"this is not Python: {error.msg}")]) from None
     except (ValueError, RecursionError, MemoryError):

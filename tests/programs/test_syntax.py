@@ -1,0 +1,42 @@
+"""Programs that are read at the same time, each in a thread of its own."""
+
+import gc
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from toolcrib.programs.source import read
+from toolcrib.programs.syntax import literal
+
+PROGRAM = "\n".join(f"x{number} = [(({number} + 1) * 2), {{'a': [1, 2, (3, 4)]}}]" for number in range(30))
+LITERAL = f"[{', '.join(['(1, [2, {3: 4}])'] * 60)}]"
+AT_ONCE = 4
+
+
+@pytest.fixture
+def _switches_inside() -> Generator[None]:
+    """Have the garbage collector run often, and let other threads go on each time: also in the middle of a parse."""
+
+    def pause(*_event: object) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(pause)
+    gc.set_threshold(20)
+    yield
+    gc.callbacks.remove(pause)
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("_switches_inside")
+@pytest.mark.parametrize(
+    "work", [partial(read, PROGRAM, 10_000), partial(literal, LITERAL)], ids=["programs", "literals"]
+)
+def test_texts_read_at_once_are_each_read(work: Callable[[], Any]):
+    alone = work()
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        assert [each.result() for each in [threads.submit(work) for _ in range(20)]] == [alone] * 20
