@@ -322,6 +322,25 @@ def test_call_prints_the_result(run: Run, fake: FakeServer):
     assert fake.calls()[0]["arguments"] == {"text": "hi"}
 
 
+@pytest.mark.parametrize(
+    ("result", "printed"),
+    [
+        ({}, "\n"),
+        ({"content": None}, "\n"),
+        ({"content": [], "structuredContent": {"n": 1}}, '{\n  "n": 1\n}\n'),
+        ({"content": [{"type": "text", "text": ""}], "structuredContent": {"n": 1}}, '{\n  "n": 1\n}\n'),
+        ({"content": [{"type": "image", "data": "AAAA"}], "structuredContent": 1}, "[image: see --json]\n1\n"),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}, "one\n"),
+    ],
+    ids=["nothing", "no content", "structured", "a blank text", "an image", "text"],
+)
+def test_call_prints_structured_content_where_there_is_no_text(tmp_path: Path, run: Run, result: Any, printed: str):
+    servers = {
+        "zoo": FakeServer(tmp_path, "answering", tools=[tool("answer", "Answer.", {"result": "object"})]).entry()
+    }
+    assert run("call", "zoo.answer", json.dumps({"result": result}), servers=servers) == (0, printed, "")
+
+
 def test_call_shows_progress_beside_the_result(run: Run):
     code, out, err = run("call", "progress", '{"steps": 2}')
     assert (code, out) == (0, "2 steps\n")

@@ -27,6 +27,10 @@ def echo(server, arguments, call):
     return text(json.dumps(arguments), structuredContent=arguments)
 
 
+def answer(server, arguments, call):
+    return arguments["result"]
+
+
 def fail(server, arguments, call):
     return text(arguments.get("message", "failed as asked"), isError=True)
 
@@ -86,7 +90,7 @@ def big(server, arguments, call):
 
 BEHAVIOURS = {
     behaviour.__name__: behaviour
-    for behaviour in (echo, fail, sleep, storm, progress, crash, cancelled, counter, env, big)
+    for behaviour in (echo, answer, fail, sleep, storm, progress, crash, cancelled, counter, env, big)
 }
 TAKE_TIME = {"sleep", "storm", "progress"}
 """Behaviours that run beside the conversation; all others answer in order."""

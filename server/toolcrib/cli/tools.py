@@ -243,10 +243,13 @@ def _print_hit(hit: "FoundTool") -> None:
 
 def _result_text(result: JsonObject) -> str:
     """Return a tool's result as text; blocks of other kinds are named."""
+    from toolcrib.gateway.results import is_structured_alone  # loaded by the call
+
     blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
     # Servers should repeat structured content as text (2025-06-18, "Structured Content"); not all do.
-    if not blocks and "structuredContent" in result:
-        blocks = [json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)]
+    if is_structured_alone(result):
+        structured = json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)
+        blocks = [*filter(None, blocks), structured]
     return "\n".join(blocks)
 
 

@@ -508,7 +508,7 @@ class HostSection(Section):
     """Overrides for clients of one name."""
 
     structured: Literal["always", "never"] | None = None
-    """Whether to send them structured content; null: as to others."""
+    """Whether to send them structured content; null: as to others. `never`: a server's alone is sent as text too."""
     listing: Listing | None = None
     """Their kind of `tools/list`; null: as for others."""
     max_tokens: Count | None = None
@@ -525,7 +525,7 @@ class ServerResultsSection(Section):
 
 
 class ResultsSection(Section):
-    """How answers are sent; results of servers pass unchanged, but for their length and `hidden`."""
+    """How answers are sent; results of servers pass unchanged, but for their length, `hidden` and a missing text."""
 
     hidden: Literal["pass", "mark"] = "pass"
     """What a tool's result holds that a person cannot see: pass it on, or `mark` it in its texts, as in `[U+200B]`."""

@@ -81,7 +81,7 @@ def pages(result: JsonObject, limit: int, weigh: Weigh = weight, structured: Str
         elif structured == "fitting" and size <= room // 2:
             others, room = {**others, "structuredContent": value}, room - size
         elif not any(_says(block, value) for block in blocks):
-            blocks = [*blocks, _text_block(value)]
+            blocks = [*blocks, _text_block(value, "structuredContent: ")]
     first, *rest = _filled(blocks, room, limit, weigh)
     kept = {"isError": True} if result.get("isError") is True else {}
     return Pages({**others, "content": first}, tuple({**kept, "content": each} for each in rest), left_out)
@@ -102,18 +102,36 @@ def _others(result: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]
     return kept, tuple(left_out)
 
 
-def _text_block(structured: Any) -> JsonObject:
+def is_structured_alone(result: JsonObject) -> bool:
+    """Return whether a result has structured content, and no text besides: neither of its own nor of a resource."""
+    texts = [_text_of(as_object(block)) for block in as_list(result.get("content"))]
+    has_text = any(isinstance(text, str) and text and not text.isspace() for text in texts)
+    return result.get("structuredContent") is not None and not has_text
+
+
+def _text_of(block: JsonObject) -> Any:
+    """Return what is in the place of a block's own text, or of that of its embedded resource."""
+    return (block if block.get("type") == "text" else as_object(block.get("resource"))).get("text")
+
+
+def _in_text(result: JsonObject) -> JsonObject:
+    """Return a result with its structured content as a text too."""
+    blocks = as_list(result.get("content"))
+    return {**result, "content": [*blocks, _text_block(result["structuredContent"])]}
+
+
+def _text_block(structured: Any, title: str = "") -> JsonObject:
     try:
         text = compact(structured)
     except RecursionError:
         text = "(nested too deeply to be written)"
-    return {"type": "text", "text": f"structuredContent: {text}"}
+    return {"type": "text", "text": title + text}
 
 
 def _says(block: Any, value: Any) -> bool:
     """Return whether a text is this JSON value: servers mostly send both forms."""
     text = as_object(block).get("text")
-    if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+    if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "[", '"'):
         return False
     try:
         return json.loads(text) == value
@@ -152,8 +170,7 @@ def _split(block: Any, room: int) -> tuple[JsonObject, JsonObject] | None:
     None if there is no text, or not enough room for half as much text as other members.
     """
     fields = as_object(block)
-    holder = fields if fields.get("type") == "text" else as_object(fields.get("resource"))
-    text = holder.get("text")
+    text = _text_of(fields)
     if not isinstance(text, str):
         return None
     beside = weight(_with_text(fields, ""), room)
@@ -369,6 +386,9 @@ class LongResults:
             if size > _QUICK:
                 size = await anyio.to_thread.run_sync(weight, result, self._limits.message_max_bytes)
             return result, size
+        if session.client_profile.needs_text and is_structured_alone(result):
+            is_small = weight(result["structuredContent"], _QUICK) <= _QUICK
+            result = _in_text(result) if is_small else await anyio.to_thread.run_sync(_in_text, result)
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:

@@ -51,7 +51,7 @@ from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.calls import BecameTask
+from toolcrib.downstream.calls import BecameTask, asks_for_input
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
@@ -807,7 +807,11 @@ class ToolUseCases:
         """Return a server's result as its caller gets it, and its size."""
         if self._reads_resources:
             raw = published_tool_result(raw, tool.server)
-        return await self.long_results.bounded(request, tool, raw)
+        result, size = await self.long_results.bounded(request, tool, raw)
+        # Clients insist on the list (schema, "CallToolResult"); a server of a tool that has nothing to say may not.
+        if result.get("content") is None and not asks_for_input(result):
+            result = {**result, "content": list[JsonObject]()}
+        return result, size
 
     async def _as_task(
         self, request: Request, tool: Tool, downstream: Downstream, became: BecameTask, call: Call

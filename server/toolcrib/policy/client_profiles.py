@@ -62,7 +62,8 @@ class ClientProfile:
 
     ``structured``: our answers have structured content besides their text. ``follows`` is false where it is known that
     the client ignores list changes. ``result_tokens`` is how much of a server's result its model is given at once, None
-    for all; ``shows_structured`` is false where it is known that its model gets text alone.
+    for all; ``shows_structured`` is false where it is known that its model gets text alone. ``needs_text``: that is
+    known, or set, so that structured content without a text would not reach its model.
     """
 
     listing: Listing
@@ -72,6 +73,7 @@ class ClientProfile:
     follows: bool
     result_tokens: int | None = None
     shows_structured: bool = True
+    needs_text: bool = False
 
     @property
     def prefers_session(self) -> bool:
@@ -144,7 +146,11 @@ class ClientProfiles:
         follows = host is None or host.grown_list != "never"
         tokens = said.max_tokens or (host.result_tokens if host and self._searches else None)
         shows_structured = host is None or host.shows != "text"
-        return ClientProfile(listing, listing_reason, structured, structured_reason, follows, tokens, shows_structured)
+        # Of an unknown host, what is set is all that is known.
+        needs_text = not (structured if host is None else shows_structured)
+        return ClientProfile(
+            listing, listing_reason, structured, structured_reason, follows, tokens, shows_structured, needs_text
+        )
 
     def _listing(self, said: Listing | None, by_name: str, host: HostBehaviour | None) -> tuple[Listing, str]:
         # Before what a person has set: a list that cannot grow must not be announced as one that does.

@@ -152,6 +152,7 @@ class PendingCalls:
 
 _log = logging.getLogger(__name__)
 _GONE = "The client has gone before there was a result."
+_GONE_RESULT = failure(_GONE)
 _GREETINGS = ("initialize", "server/discover")
 _LISTEN = "subscriptions/listen"
 
@@ -317,7 +318,7 @@ class RequestHandler:
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
         request, given = await self._sessions.request(context), as_object(arguments)
-        result: JsonObject | None = None
+        result = _GONE_RESULT  # stays where the block is cancelled
         try:
             with self._pending.counted(request.session, given), ended_without(client_of(context.request), self._tasks):
                 answer = self._builtins.run if name in self._builtins.tools else self._tool_use_cases.call_listed
@@ -329,8 +330,7 @@ class RequestHandler:
         # "Error Handling").
         except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
-        # Without a result the block was cancelled, because the client has gone.
-        return _call_result(result or failure(_GONE), self._server_info(context))
+        return _call_result(result, self._server_info(context))
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
         """Return a server's answer to a request other than a tool call; it counts as in progress like a call."""
