@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.json_values import weight
-from toolcrib.gateway.results import Pages, failure, pages, read_weight
+from toolcrib.gateway.results import Pages, Weigh, failure, pages, read_weight
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -100,11 +100,105 @@ def test_an_embedded_resource_of_text_is_cut_and_keeps_its_form():
     }
 
 
-def test_a_block_that_cannot_be_cut_is_a_page_by_itself_and_whole():
-    image = {"type": "image", "data": "x" * 5000, "mimeType": "image/png"}
-    cut = pages({"content": [image, {"type": "text", "text": "t"}, image]}, 1024)
-    assert cut.first["content"] == []
-    assert [page["content"] for page in cut.rest] == [[image], [{"type": "text", "text": "t"}], [image]]
+def image(size: int, **more: str) -> dict[str, Any]:
+    return {"type": "image", "data": "x" * size, "mimeType": "image/png", **more}
+
+
+def text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+AUDIO = {"type": "audio", "data": "y" * 5000, "mimeType": "audio/wav"}
+BLOB = {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "z" * 5000}}
+
+
+@pytest.mark.parametrize("media", [image(5000), AUDIO, BLOB], ids=["image", "audio", "blob"])
+@pytest.mark.parametrize("weigh", [weight, read_weight])
+def test_media_are_on_the_first_page_beside_their_text_whatever_they_weigh(media: Any, weigh: Weigh):
+    for content in ([media, text("Saved.")], [text("Saved."), media], [media], [media, text("")]):
+        assert pages({"content": content}, 1024, weigh) == Pages({"content": content}, (), ())
+
+
+def test_only_the_text_is_cut_and_media_in_the_middle_of_it_or_behind_it_come_first():
+    lines = "a line of text\n" * 200
+    for content in ([image(5000), text(lines)], [text(lines), image(5000)], [text(lines), image(5000), text("end")]):
+        cut = pages({"content": content}, 1024)
+        assert [block for block in cut.first["content"] if block["type"] == "image"] == [image(5000)]
+        assert 400 < len("".join(block.get("text", "") for block in cut.first["content"])) < 1024
+        assert {block["type"] for page in cut.rest for block in page["content"]} == {"text"}
+        read = "".join(block.get("text", "") for page in (cut.first, *cut.rest) for block in page["content"])
+        assert read == "".join(block.get("text", "") for block in content)
+
+
+def test_the_first_page_has_as_many_media_as_fit_and_all_of_the_text_comes_before_the_others():
+    many = [image(400, name=str(number)) for number in range(7)]
+    cut = pages({"content": [text("before"), *many, text("after")]}, 1024)
+    assert cut.first["content"] == [text("before"), many[0], many[1], text("after")]
+    assert [page["content"] for page in cut.rest] == [many[2:4], many[4:6], many[6:]]
+    cut = pages({"content": [text("before"), *many, text("a line of text\n" * 100)]}, 1024)
+    assert cut.first["content"][:2] == [text("before"), many[0]]
+    assert [block["type"] for block in cut.first["content"]] == ["text", "image", "text"]
+    rest = [page["content"] for page in cut.rest]
+    assert rest[-3:] == [many[1:3], many[3:5], many[5:]]
+    assert {block["type"] for page in rest[:-3] for block in page} == {"text"}
+
+
+def test_media_with_a_long_address_are_on_the_first_page_too_and_keep_no_others_from_it():
+    blob = {"type": "resource", "resource": {"uri": "https://a/" + "x" * 400, "blob": "z" * 5000}}
+    lines = text("a line of text\n" * 200)
+    assert blob in pages({"content": [blob, lines]}, 1024).first["content"]
+    much = image(50, alt="x" * 3000)
+    assert image(60) in pages({"content": [much, image(60), lines]}, 1024).first["content"]
+
+
+def test_a_text_beside_an_image_begins_on_the_first_page_though_it_would_fit_on_the_next():
+    cut = pages({"content": [image(5000), text("word " * 180)]}, 1024)
+    assert [block["type"] for block in cut.first["content"]] == ["image", "text"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "resource", "resource": {"uri": "a", "text": "a line\n" * 4000, "blob": None}},
+        {"type": "resource", "resource": {"uri": "a", "text": "a line\n" * 4000, "blob": "AAAA"}},
+        {"type": "text", "text": "a line\n" * 4000, "resource": {"blob": "AAAA"}},
+        {"type": "image", "data": "AAAA", "alt": "a line\n" * 4000},
+        {"type": "image", "data": None, "text": "a line\n" * 4000},
+    ],
+    ids=["no blob", "text and blob", "a text with a resource", "an image that says much", "an image without bytes"],
+)
+@pytest.mark.parametrize("weigh", [weight, read_weight])
+def test_no_text_comes_whole_as_media(block: Any, weigh: Weigh):
+    cut = pages({"content": [block]}, 1024, weigh)
+    assert weight(cut.first, 10**9) < 1100
+    assert cut.rest
+
+
+def test_media_that_are_larger_than_a_page_are_pages_by_themselves_but_for_the_first():
+    many = [image(5000, name=str(number)) for number in range(3)]
+    cut = pages({"content": [*many, text("end")]}, 1024)
+    assert [page["content"] for page in (cut.first, *cut.rest)] == [[many[0], text("end")], [many[1]], [many[2]]]
+
+
+@given(st.lists(st.integers(0, 3000) | st.text(max_size=3000), max_size=8), st.integers(1024, 4096))
+def test_of_texts_and_media_nothing_is_lost_and_the_first_page_is_bounded(parts: list[int | str], limit: int):
+    content = [image(part, name=str(n)) if isinstance(part, int) else text(part) for n, part in enumerate(parts)]
+    cut = pages({"content": content}, limit)
+    blocks = [block for page in (cut.first, *cut.rest) for block in page["content"]]
+    assert [block for block in blocks if block["type"] == "image"] == [each for each in content if "name" in each]
+    assert "".join(block.get("text", "") for block in blocks) == "".join(
+        part for part in parts if isinstance(part, str)
+    )
+    first = sum(block["type"] == "image" for block in cut.first["content"])
+    assert first >= ("image" in {block["type"] for block in content})
+    assert weight(cut.first, 10**9) <= limit + 30 or first == 1
+    assert sum(weight(block, 10**9) for block in cut.first["content"] if block["type"] == "text") <= limit
+
+
+def test_a_link_that_is_larger_than_a_page_is_a_page_by_itself_and_never_the_first():
+    link = {"type": "resource_link", "uri": "file:///" + "x" * 5000, "name": "a"}
+    cut = pages({"content": [link, text("t"), link]}, 1024)
+    assert [page["content"] for page in (cut.first, *cut.rest)] == [[], [link], [text("t")], [link]]
 
 
 def test_small_structured_content_stays_and_large_follows_as_text():

@@ -331,8 +331,9 @@ def test_call_prints_the_result(run: Run, fake: FakeServer):
         ({"content": [{"type": "text", "text": ""}], "structuredContent": {"n": 1}}, '{\n  "n": 1\n}\n'),
         ({"content": [{"type": "image", "data": "AAAA"}], "structuredContent": 1}, "[image: see --json]\n1\n"),
         ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}, "one\n"),
+        ({"content": [{"type": "resource", "resource": {"text": "one"}}], "structuredContent": {"n": 1}}, "one\n"),
     ],
-    ids=["nothing", "no content", "structured", "a blank text", "an image", "text"],
+    ids=["nothing", "no content", "structured", "a blank text", "an image", "text", "a resource"],
 )
 def test_call_prints_structured_content_where_there_is_no_text(tmp_path: Path, run: Run, result: Any, printed: str):
     servers = {

@@ -1,5 +1,6 @@
 """Programs that are read at the same time, each in a thread of its own."""
 
+import ast
 import gc
 import time
 from collections.abc import Callable, Generator
@@ -40,3 +41,23 @@ def test_texts_read_at_once_are_each_read(work: Callable[[], Any]):
     alone = work()
     with ThreadPoolExecutor(AT_ONCE) as threads:
         assert [each.result() for each in [threads.submit(work) for _ in range(20)]] == [alone] * 20
+
+
+@pytest.mark.parametrize(
+    "work", [partial(read, PROGRAM, 10_000), partial(literal, LITERAL)], ids=["programs", "literals"]
+)
+def test_no_two_texts_are_parsed_at_once(work: Callable[[], Any], monkeypatch: pytest.MonkeyPatch):
+    running, most = list[int](), list[int]()
+
+    def parse(*given: Any, parse: Callable[..., Any] = ast.parse, **named: Any) -> Any:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.002)
+        running.pop()
+        return parse(*given, **named)
+
+    monkeypatch.setattr(ast, "parse", parse)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for each in [threads.submit(work) for _ in range(8)]:
+            each.result()
+    assert set(most) == {1}

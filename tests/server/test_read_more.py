@@ -68,14 +68,20 @@ async def test_every_content_type_and_the_error_flag_keep_their_form(tmp_path, e
     async with world(tmp_path, server(result), SMALL, listing="auto") as w, w.client(era) as client:
         pages = await read_all(client, await client.call("db__get"))
     public = {**link, "uri": "toolcrib://servers/db/file:///a"}
-    assert [page["content"] for page in pages] == [[result["content"][0]], [IMAGE], [public]]
-    assert [page["isError"] for page in pages] == [True] * 3
+    assert [[block["type"] for block in page["content"]] for page in pages] == [
+        ["text", "image"],
+        ["text", "resource_link"],
+    ]
+    assert pages[0]["content"][0]["text"] + pages[1]["content"][0]["text"] == "t" * 900
+    assert (pages[0]["content"][1], pages[1]["content"][1]) == (IMAGE, public)
+    assert [page["isError"] for page in pages] == [True] * 2
     assert pages[0]["_meta"]["a/b"] == 1
 
 
 async def test_a_model_is_told_of_a_large_page_before_it_reads_it(tmp_path):
-    async with world(tmp_path, server({"content": [IMAGE]}), SMALL) as w, w.client() as client:
+    async with world(tmp_path, server({"content": [IMAGE, IMAGE]}), SMALL) as w, w.client() as client:
         result = await client.call("db__get")
+    assert result["content"][:-1] == [IMAGE]
     said = result["content"][-1]["text"]
     assert "larger than 1024 bytes (limits.result_max_bytes)" in said
     assert re.search(r"this is page 1 of 2, kept for 15 minutes\. For page 2, .* Page 2 takes 30\d\d bytes\.", said)

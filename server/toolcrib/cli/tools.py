@@ -243,20 +243,22 @@ def _print_hit(hit: "FoundTool") -> None:
 
 def _result_text(result: JsonObject) -> str:
     """Return a tool's result as text; blocks of other kinds are named."""
-    from toolcrib.gateway.results import is_structured_alone  # loaded by the call
+    from toolcrib.gateway.blocks import is_structured_alone, structured_text  # loaded by the call
 
     blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
     # Servers should repeat structured content as text (2025-06-18, "Structured Content"); not all do.
     if is_structured_alone(result):
-        structured = json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)
-        blocks = [*filter(None, blocks), structured]
+        text = structured_text(result, partial(json.dumps, indent=2, ensure_ascii=False))
+        blocks = [*filter(None, blocks), *([text] if text else [])]
     return "\n".join(blocks)
 
 
 def _block_text(block: Any) -> str:
+    from toolcrib.gateway.blocks import text_of
+
+    if (text := text_of(block)) is not None:
+        return text
     match block:
-        case {"type": "text", "text": str(text)}:
-            return text
         case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
             return f"[{kind}: {mime}, {len(data) * 3 // 4} bytes]"
         case {"type": str(kind)}:

@@ -508,7 +508,7 @@ class HostSection(Section):
     """Overrides for clients of one name."""
 
     structured: Literal["always", "never"] | None = None
-    """Whether to send them structured content; null: as to others. `never`: a server's alone is sent as text too."""
+    """Whether to send them structured content; null: as to others. `never`: what servers send alone is text too."""
     listing: Listing | None = None
     """Their kind of `tools/list`; null: as for others."""
     max_tokens: Count | None = None
@@ -525,7 +525,7 @@ class ServerResultsSection(Section):
 
 
 class ResultsSection(Section):
-    """How answers are sent; results of servers pass unchanged, but for their length, `hidden` and a missing text."""
+    """How answers are sent; results of servers pass unchanged, but for length, `hidden` and what a host cannot show."""
 
     hidden: Literal["pass", "mark"] = "pass"
     """What a tool's result holds that a person cannot see: pass it on, or `mark` it in its texts, as in `[U+200B]`."""
@@ -697,7 +697,7 @@ class LimitsSection(Section):
     server_log_max_bytes: Annotated[int, Strict(), Field(ge=4096)] = 256 * 1024
     """Size of one server's stderr log on disk, for `toolcrib logs`; the oldest lines are dropped."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
-    """Size of one tool result, or of one page of it; a larger one is read page by page with `read_more`."""
+    """Size of one tool result, or of one page of it; of a larger one, text is read page by page with `read_more`."""
     json_path_s: Seconds = 1
     """How long one JSON path of `read_more` may take."""
     results_kept_s: Seconds = 900

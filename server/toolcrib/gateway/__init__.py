@@ -1,6 +1,7 @@
 """The gateway without a protocol: list, search and call tools, read resources, and what it is composed of."""
 
 PUBLIC = (
+    "blocks",
     "composition",
     "instances",
     "missing_servers",

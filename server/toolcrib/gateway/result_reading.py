@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.base.model import JsonObject
+from toolcrib.gateway.blocks import text_of
 
 if TYPE_CHECKING:
     from jsonpath import JSONPath
@@ -35,7 +36,7 @@ def document_of(result: Any) -> Any:
 
 
 def _texts(result: JsonObject) -> list[str]:
-    """Return the texts of a result; a server may send blocks without one."""
+    """Return the texts of a result, not those of resources; a server may send blocks without one."""
     blocks = map(as_object, as_list(result.get("content")))
     return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
 
@@ -67,7 +68,7 @@ def excerpts(result: Any, words: str) -> Iterator[str]:
     """
     wanted = [word.casefold() for word in words.split()]
     fields = as_object(result)
-    texts = _texts(fields)
+    texts = [text for block in as_list(fields.get("content")) if (text := text_of(block)) is not None]
     if not texts:
         texts = [json.dumps(fields.get("structuredContent"), ensure_ascii=False, indent=1)]
     for number, line in enumerate(chain.from_iterable(text.splitlines() for text in texts), start=1):

@@ -2,11 +2,11 @@
 
 import codecs
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import anyio.to_thread
 
@@ -19,9 +19,19 @@ from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings
+from toolcrib.gateway.blocks import (
+    bytes_of,
+    is_structured_alone,
+    repeats_media,
+    structured_text,
+    text_of,
+    without_bytes,
+)
 from toolcrib.policy.client_profiles import NO_CLIENT
 from toolcrib.policy.requests import Request
 from toolcrib.policy.sessions import Session
+
+_Value = TypeVar("_Value")
 
 _BULK = ("content", "structuredContent")
 """The members of a result that are split; the others are on its first page."""
@@ -51,10 +61,10 @@ _IMAGE = 6400
 
 def read_weight(value: Any, limit: int) -> int:
     """Return the approximate size of a value as a model reads it, in bytes: images and sounds are not read as text."""
-    fields = as_object(value)
-    if fields.get("type") in ("image", "audio") or "blob" in as_object(fields.get("resource")):
-        return min(_IMAGE, weight(value, limit))
-    return weight(value, limit)
+    data = bytes_of(value)
+    if data is None:
+        return weight(value, limit)
+    return min(_IMAGE, len(data)) + weight(without_bytes(value), limit)
 
 
 Structured = Literal["whole", "fitting", "as text"]
@@ -66,9 +76,10 @@ first page if it is small; or as text, for a host that would show its model noth
 def pages(result: JsonObject, limit: int, weigh: Weigh = weight, structured: Structured = "fitting") -> Pages:
     """Return a result as pages of at most about ``limit`` bytes.
 
-    It is split between the blocks of its content, and within a text at the end of a line or sentence. A block that is
-    not text and larger than a page is a page of its own, never the first. Structured content that is neither whole nor
-    fits into half of the first page follows as text, unless a text says the same. Takes time proportional to the size.
+    It is split between the blocks of its content, and within a text at the end of a line or sentence. Media come first,
+    and the first of them is on the first page whatever it weighs. Any other block that is not text and larger than a
+    page is a page of its own. Structured content that is neither whole nor fits into half of the first page follows as
+    text, unless blocks say the same. Takes time proportional to the size.
     """
     others, left_out = _others(result, limit // _OTHERS_SHARE)
     room = limit - weight(others, limit)
@@ -80,8 +91,8 @@ def pages(result: JsonObject, limit: int, weigh: Weigh = weight, structured: Str
             others = {**others, "structuredContent": value}
         elif structured == "fitting" and size <= room // 2:
             others, room = {**others, "structuredContent": value}, room - size
-        elif not any(_says(block, value) for block in blocks):
-            blocks = [*blocks, _text_block(value, "structuredContent: ")]
+        elif text := structured_text(result):
+            blocks = [*blocks, _text_block(f"structuredContent: {text}")]
     first, *rest = _filled(blocks, room, limit, weigh)
     kept = {"isError": True} if result.get("isError") is True else {}
     return Pages({**others, "content": first}, tuple({**kept, "content": each} for each in rest), left_out)
@@ -102,66 +113,78 @@ def _others(result: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]
     return kept, tuple(left_out)
 
 
-def is_structured_alone(result: JsonObject) -> bool:
-    """Return whether a result has structured content, and no text besides: neither of its own nor of a resource."""
-    texts = [_text_of(as_object(block)) for block in as_list(result.get("content"))]
-    has_text = any(isinstance(text, str) and text and not text.isspace() for text in texts)
-    return result.get("structuredContent") is not None and not has_text
-
-
-def _text_of(block: JsonObject) -> Any:
-    """Return what is in the place of a block's own text, or of that of its embedded resource."""
-    return (block if block.get("type") == "text" else as_object(block.get("resource"))).get("text")
-
-
-def _in_text(result: JsonObject) -> JsonObject:
-    """Return a result with its structured content as a text too."""
-    blocks = as_list(result.get("content"))
-    return {**result, "content": [*blocks, _text_block(result["structuredContent"])]}
-
-
-def _text_block(structured: Any, title: str = "") -> JsonObject:
-    try:
-        text = compact(structured)
-    except RecursionError:
-        text = "(nested too deeply to be written)"
-    return {"type": "text", "text": title + text}
-
-
-def _says(block: Any, value: Any) -> bool:
-    """Return whether a text is this JSON value: servers mostly send both forms."""
-    text = as_object(block).get("text")
-    if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "[", '"'):
-        return False
-    try:
-        return json.loads(text) == value
-    except (ValueError, RecursionError):
-        return False
+def _text_block(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
 
 
 def _filled(blocks: Sequence[Any], room: int, limit: int, weigh: Weigh) -> list[list[Any]]:
-    """Return the blocks page by page: the first page has ``room`` bytes, the others ``limit``."""
-    filled: list[list[Any]] = [[]]
-    for block in blocks:
+    """Return the blocks page by page: the first page has ``room`` bytes, the others ``limit``.
+
+    The first page has as many media as fit beside the text, or into half of it where there is more text than that, and
+    the first of them in any case; the others follow after the text.
+    """
+    media = {place: block for place, block in enumerate(blocks) if bytes_of(block) is not None}
+    texts = sum(weigh(block, room) for place, block in enumerate(blocks) if place not in media)
+    half = room // 2
+    at_once = _media_at_once(media, max(room - texts, half), half, weigh)
+    filling = _Filling(max(room - sum(weigh(media[place], room) for place in at_once), half), limit, weigh)
+    for place, block in enumerate(blocks):
+        if place in at_once:
+            filling.pages[0].append(block)
+        elif place not in media:
+            filling.add(block)
+    if len(at_once) < len(media):
+        filling.begin_page()
+    for place, block in media.items():
+        if place not in at_once:
+            filling.add(block)
+    return [filling.pages[0], *filter(None, filling.pages[1:])]
+
+
+def _media_at_once(media: Mapping[int, Any], room: int, most_besides: int, weigh: Weigh) -> set[int]:
+    """Return the places of the media that are on the first page: those in ``room``, and one whatever its bytes take."""
+    places = set[int]()
+    for place, block in media.items():
+        size = weigh(block, room)
+        if places and size > room:
+            break
+        # What is not bytes would be a text that comes whole.
+        if size <= room or weight(without_bytes(block), most_besides) <= most_besides:
+            places.add(place)
+            room -= size
+    return places
+
+
+class _Filling:
+    """Pages that are filled one after the other; the first has ``room`` bytes, the others ``limit``."""
+
+    def __init__(self, room: int, limit: int, weigh: Weigh) -> None:
+        self._room = self._page = room
+        self._limit, self._weigh = limit, weigh
+        self.pages: list[list[Any]] = [[]]
+
+    def begin_page(self) -> None:
+        self.pages.append([])
+        self._room = self._page = self._limit
+
+    def add(self, block: Any) -> None:
         rest: Any = block
         while rest is not None:
-            size = weigh(rest, limit)
-            if size <= room:
-                filled[-1].append(rest)
-                room, rest = room - size, None
+            size = self._weigh(rest, self._limit)
+            if size <= self._room:
+                self.pages[-1].append(rest)
+                self._room, rest = self._room - size, None
             # A text that fits on the next page stays whole, unless half of this one would be empty.
-            elif (size > limit or room > limit // 2) and (parts := _split(rest, room)):
-                filled[-1].append(parts[0])
-                filled.append([])
-                room, rest = limit, parts[1]
-            # Half of an image is useless, so it gets a page of its own: never the first, which the model gets unasked.
-            elif size > limit and len(filled) > 1 and not filled[-1]:
-                filled[-1].append(rest)
-                room, rest = 0, None
+            elif (size > self._limit or self._room > self._page // 2) and (parts := _split(rest, self._room)):
+                self.pages[-1].append(parts[0])
+                self.begin_page()
+                rest = parts[1]
+            # Half of an image is useless, so what cannot be split gets a page of its own.
+            elif size > self._limit and len(self.pages) > 1 and not self.pages[-1]:
+                self.pages[-1].append(rest)
+                self._room, rest = 0, None
             else:
-                filled.append([])
-                room = limit
-    return [filled[0], *filter(None, filled[1:])]
+                self.begin_page()
 
 
 def _split(block: Any, room: int) -> tuple[JsonObject, JsonObject] | None:
@@ -169,9 +192,8 @@ def _split(block: Any, room: int) -> tuple[JsonObject, JsonObject] | None:
 
     None if there is no text, or not enough room for half as much text as other members.
     """
-    fields = as_object(block)
-    text = _text_of(fields)
-    if not isinstance(text, str):
+    fields, text = as_object(block), text_of(block)
+    if text is None:
         return None
     beside = weight(_with_text(fields, ""), room)
     place = _boundary(text, room - beside) if 2 * beside < room else 0
@@ -386,9 +408,7 @@ class LongResults:
             if size > _QUICK:
                 size = await anyio.to_thread.run_sync(weight, result, self._limits.message_max_bytes)
             return result, size
-        if session.client_profile.needs_text and is_structured_alone(result):
-            is_small = weight(result["structuredContent"], _QUICK) <= _QUICK
-            result = _in_text(result) if is_small else await anyio.to_thread.run_sync(_in_text, result)
+        sent, result = result, await self._in_form(request, tool, result)
         bound = self._bound(session, server)
         size = _size(result, bound)
         if size <= bound.bytes:
@@ -399,11 +419,11 @@ class LongResults:
             structured = "whole" if self._is_promised(request, tool) else small
             cut = pages(result, bound.bytes, bound.weigh, structured)
             # As bytes, which are what the limits count: parsed values take several times as much memory.
-            return cut, [_encoded(page) for page in cut.rest], _encoded(result), _described(result)
+            return cut, [_encoded(page) for page in cut.rest], _encoded(sent), _described(sent)
 
         # In a thread, because it takes time in proportion to the size.
         first, rest, whole, described = await anyio.to_thread.run_sync(cut)
-        if not (rest or first.left_out):  # what is large is structured content that the client was promised
+        if not (rest or first.left_out):  # large is what was promised to the client, or what a model does not read
             return first.first, size
         most = self._of_servers[server].pages_kept
         handle, kept = self._kept.keep((session.caller, session.label), tool, rest[:most], whole)
@@ -413,6 +433,26 @@ class LongResults:
             await request.notify_tools_changed()
         told = self._first_page_notice(session, server, bound, first, rest, handle, kept, described)
         return _with_notice(first.first, told), bound.bytes
+
+    async def _in_form(self, request: Request, tool: Tool, result: JsonObject) -> JsonObject:
+        """Return a result with its structured content as a text, where that is how it reaches the session's model.
+
+        Besides, for a host that shows texts alone, if there is no other. Instead, if it is not an object, which the
+        revisions with sessions do not allow; or if it has the bytes of an image again, for a host that would show them.
+        """
+        session, profile = request.session, request.session.client_profile
+        structured = result.get("structuredContent")
+        is_allowed = session.is_modern or isinstance(structured, dict | None)
+        if is_allowed and not (profile.needs_text and await _short_or_in_thread(is_structured_alone, result)):
+            is_never_shown = structured is None or profile.structured or profile.needs_text
+            if is_never_shown or not await _short_or_in_thread(repeats_media, result):
+                return result
+            if await anyio.to_thread.run_sync(self._is_promised, request, tool):
+                return result
+            is_allowed = False
+        text = await _short_or_in_thread(structured_text, result)
+        kept = result if is_allowed else {key: value for key, value in result.items() if key != "structuredContent"}
+        return {**kept, "content": [*as_list(result.get("content")), _text_block(text)]} if text else kept
 
     def _is_promised(self, request: Request, tool: Tool) -> bool:
         """Return whether the client was shown what the tool's structured content is like. Blocks.
@@ -541,6 +581,12 @@ def _size(result: JsonObject, bound: _Bound) -> int:
         return weight(result, bound.bytes)
     text = sum(bound.weigh(block, bound.bytes) for block in as_list(result.get("content")))
     return max(text, weight(result.get("structuredContent"), bound.bytes))
+
+
+async def _short_or_in_thread(work: Callable[[JsonObject], _Value], result: JsonObject) -> _Value:
+    """Return what takes time in proportion to the size of a result."""
+    is_short = weight(result, _QUICK) <= _QUICK
+    return work(result) if is_short else await anyio.to_thread.run_sync(work, result)
 
 
 def _described(result: JsonObject) -> str:

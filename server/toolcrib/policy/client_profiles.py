@@ -146,8 +146,7 @@ class ClientProfiles:
         follows = host is None or host.grown_list != "never"
         tokens = said.max_tokens or (host.result_tokens if host and self._searches else None)
         shows_structured = host is None or host.shows != "text"
-        # Of an unknown host, what is set is all that is known.
-        needs_text = not (structured if host is None else shows_structured)
+        needs_text = not shows_structured or (said.structured or self._results.structured) == "never"
         return ClientProfile(
             listing, listing_reason, structured, structured_reason, follows, tokens, shows_structured, needs_text
         )

@@ -27,7 +27,7 @@ from toolcrib.base.errors import (
     UnknownSkill,
     UnknownTool,
 )
-from toolcrib.base.json_values import as_list, as_object, compact, weight
+from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.base.signals import ChangeSignal
 from toolcrib.config.schema import LimitsSection
@@ -364,18 +364,7 @@ def _call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObje
     plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
     if meta:
         plain["_meta"] = meta
-    return _with_object_content(plain)
-
-
-def _with_object_content(result: JsonObject) -> JsonObject:
-    """Convert structured content that is not an object to text: the sessionful revisions do not allow it."""
-    structured = result.get("structuredContent")
-    if structured is None or isinstance(structured, dict):
-        return result
-    text = {"type": "text", "text": compact(structured)}
-    kept = {key: value for key, value in result.items() if key != "structuredContent"}
-    content = as_list(result.get("content"))
-    return kept if text in content else {**kept, "content": [*content, text]}
+    return plain
 
 
 class HandlerOwner(Protocol):
