@@ -243,9 +243,10 @@ def _print_hit(hit: "FoundTool") -> None:
 
 def _result_text(result: JsonObject) -> str:
     """Return a tool's result as text; blocks of other kinds are named."""
-    from toolcrib.gateway.blocks import is_structured_alone, structured_text  # loaded by the call
+    from toolcrib.gateway.blocks import is_structured_alone, structured_text, text_of  # loaded by the call
 
-    blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
+    content = cast("list[Any]", result.get("content") or [])
+    blocks = [_block_name(block) if (text := text_of(block)) is None else text for block in content]
     # Servers should repeat structured content as text (2025-06-18, "Structured Content"); not all do.
     if is_structured_alone(result):
         text = structured_text(result, partial(json.dumps, indent=2, ensure_ascii=False))
@@ -253,11 +254,7 @@ def _result_text(result: JsonObject) -> str:
     return "\n".join(blocks)
 
 
-def _block_text(block: Any) -> str:
-    from toolcrib.gateway.blocks import text_of
-
-    if (text := text_of(block)) is not None:
-        return text
+def _block_name(block: Any) -> str:
     match block:
         case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
             return f"[{kind}: {mime}, {len(data) * 3 // 4} bytes]"

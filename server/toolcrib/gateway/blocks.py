@@ -11,6 +11,7 @@ from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.base.model import JsonObject
 from toolcrib.base.uris import own_uri
 
+_WITH_DATA = ("image", "audio")
 _ENCODED_MIN = 256
 """Characters of base64 from which bytes that are sent as media are not written again; fewer do no harm."""
 _MEDIA_SOUGHT = 32
@@ -34,16 +35,22 @@ def bytes_of(block: Any) -> str | None:
     A model does not read these as text.
     """
     fields = as_object(block)
-    is_own = fields.get("type") in ("image", "audio")
+    is_own = fields.get("type") in _WITH_DATA
     data = fields.get("data") if is_own else as_object(fields.get("resource")).get("blob")
     return data if isinstance(data, str) and text_of(block) is None else None
 
 
 def without_bytes(block: JsonObject) -> JsonObject:
     """Return what a block of media says besides its bytes."""
-    if block.get("type") in ("image", "audio"):
+    if block.get("type") in _WITH_DATA:
         return {**block, "data": ""}
     return {**block, "resource": {**as_object(block.get("resource")), "blob": ""}}
+
+
+def unwrapped(value: Any) -> Any:
+    """Return what SDKs put below ``result``, because structured content has to be an object; else the value itself."""
+    fields = as_object(value)
+    return fields["result"] if fields.keys() == {"result"} else value
 
 
 def is_structured_alone(result: JsonObject) -> bool:
@@ -64,7 +71,8 @@ def structured_text(result: JsonObject, write: Callable[[Any], str] = compact) -
     try:
         if value is None or _is_said(value, blocks):
             return ""
-        text = write(_without(value, _sent_by(blocks)))
+        sent = _sent_by(blocks)
+        text = write(_without(value, sent) if sent else value)
     except RecursionError:
         return "(nested too deeply to be written)"
     return "" if text in map(text_of, blocks) else text
@@ -73,7 +81,7 @@ def structured_text(result: JsonObject, write: Callable[[Any], str] = compact) -
 def repeats_media(result: JsonObject) -> bool:
     """Return whether structured content has the bytes of a block again. Takes time in proportion to its size."""
     sent = _sent_by(as_list(result.get("content")))
-    texts = _long_texts(result.get("structuredContent")) if sent else ()
+    texts = _texts_in(result.get("structuredContent")) if sent else ()
     return any(_without_bytes(text, sent) != text for text in texts)
 
 
@@ -101,16 +109,10 @@ class _Said:
 
 
 def _is_said(value: Any, blocks: list[Any]) -> bool:
-    """Return whether blocks say all of a value: one of them does, or each item of a list has one, in their order.
-
-    What is not an object, SDKs put below ``result``.
-    """
+    """Return whether blocks say all of a value: one of them does, or each item of a list has one, in their order."""
     said = [_Said.by(block) for block in blocks]
-    fields = as_object(value)
-    forms = (value, *([fields["result"]] if fields.keys() == {"result"} else []))
-    return any(each.has(form) for form in forms for each in said) or any(
-        _say_each(said, as_list(form)) for form in forms
-    )
+    inner = unwrapped(value)
+    return any(each.has(value) or each.has(inner) for each in said) or _say_each(said, as_list(inner))
 
 
 def _say_each(said: Iterable[_Said], items: list[Any]) -> bool:
@@ -119,21 +121,17 @@ def _say_each(said: Iterable[_Said], items: list[Any]) -> bool:
 
 
 def _as_block(value: Any) -> JsonObject | None:
-    """Return a block as others of the same content are; None for what is none.
-
-    SDKs write absent members of it and of its resource as null, and the address of a resource may be public already.
-    """
+    """Return a block as an object that is equal for blocks of the same content; None for what is no block."""
     fields = as_object(value)
     if not isinstance(fields.get("type"), str):
         return None
-    members = {name: _present(held) if name == "resource" else held for name, held in fields.items()}
-    return cast("JsonObject", _present(members))
+    resource = as_object(fields.get("resource"))
+    return _comparable({**fields, "resource": _comparable(resource)} if resource else fields)
 
 
-def _present(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    members = {name: held for name, held in cast("JsonObject", value).items() if held is not None}
+def _comparable(fields: JsonObject) -> JsonObject:
+    """Return members that are there, which SDKs write as null otherwise; an address as it was before it was public."""
+    members = {name: held for name, held in fields.items() if held is not None}
     own = own_uri(uri) if isinstance(uri := members.get("uri"), str) else None
     return {**members, "uri": own[1]} if own else members
 
@@ -149,7 +147,7 @@ def _sent_by(blocks: Iterable[Any]) -> dict[str, str]:
         if (data := bytes_of(block)) is None:
             continue
         kind = as_object(block).get("type")
-        name = kind if kind in ("image", "audio") else "resource"
+        name = kind if kind in _WITH_DATA else "resource"
         counts[name] = counts.get(name, 0) + 1
         bare = "".join(data.split()).rstrip("=")
         if len(bare) >= _ENCODED_MIN:
@@ -157,14 +155,13 @@ def _sent_by(blocks: Iterable[Any]) -> dict[str, str]:
     return {data: marks[data] for data in sorted(marks, key=len, reverse=True)[:_MEDIA_SOUGHT]}
 
 
-def _long_texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value, names of members too, that are long enough to have bytes."""
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, names of members too."""
     left = [value]
     while left:
         item = left.pop()
         if isinstance(item, str):
-            if len(item) >= _ENCODED_MIN:
-                yield item
+            yield item
         elif isinstance(item, list):
             left += cast("list[Any]", item)
         elif isinstance(item, dict):
@@ -173,11 +170,9 @@ def _long_texts(value: Any) -> Iterator[str]:
 
 
 def _without(value: Any, sent: Mapping[str, str]) -> Any:
-    """Return a value in whose texts bytes that were sent are replaced."""
-    if not sent:
-        return value
+    """Return a value in whose texts, names of members too, bytes that were sent are replaced."""
     if isinstance(value, str):
-        return _without_bytes(value, sent) if len(value) >= _ENCODED_MIN else value
+        return _without_bytes(value, sent)
     if isinstance(value, list):
         return [_without(item, sent) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
@@ -186,6 +181,8 @@ def _without(value: Any, sent: Mapping[str, str]) -> Any:
 
 
 def _without_bytes(text: str, sent: Mapping[str, str]) -> str:
+    if len(text) < _ENCODED_MIN:
+        return text
     # As some write "/" in JSON in a text.
     plain = text.replace("\\/", "/")
     cut = plain

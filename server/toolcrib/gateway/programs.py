@@ -23,6 +23,7 @@ from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
 from toolcrib.events.log import EventLog
+from toolcrib.gateway.blocks import unwrapped
 from toolcrib.gateway.results import failure
 from toolcrib.gateway.tools import Allow, ToolUseCases
 from toolcrib.policy.confirmations import InputRequired
@@ -30,8 +31,7 @@ from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
 from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
 from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Run
-from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, read
-from toolcrib.programs.syntax import literal
+from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, literal, read
 from toolcrib.programs.workers import Workers
 
 _ELICIT = "elicitation/create"
@@ -419,8 +419,7 @@ def marked(result: JsonObject) -> str:
     texts = [block["text"] for block in map(as_object, blocks) if isinstance(block.get("text"), str)]
     structured = result.get("structuredContent")
     if structured is not None and not (len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "[")):
-        only = as_object(structured)
-        return "j" + _json(only["result"] if only.keys() == {"result"} else structured)
+        return "j" + _json(unwrapped(structured))
     if len(texts) < len(blocks):
         return "j" + _json(blocks)
     if len(texts) > 1:

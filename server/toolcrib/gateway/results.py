@@ -418,6 +418,8 @@ class LongResults:
             small = "fitting" if session.client_profile.structured else "as text"
             structured = "whole" if self._is_promised(request, tool) else small
             cut = pages(result, bound.bytes, bound.weigh, structured)
+            if not (cut.rest or cut.left_out):
+                return cut, [], b"", ""
             # As bytes, which are what the limits count: parsed values take several times as much memory.
             return cut, [_encoded(page) for page in cut.rest], _encoded(sent), _described(sent)
 
@@ -435,24 +437,30 @@ class LongResults:
         return _with_notice(first.first, told), bound.bytes
 
     async def _in_form(self, request: Request, tool: Tool, result: JsonObject) -> JsonObject:
-        """Return a result with its structured content as a text, where that is how it reaches the session's model.
-
-        Besides, for a host that shows texts alone, if there is no other. Instead, if it is not an object, which the
-        revisions with sessions do not allow; or if it has the bytes of an image again, for a host that would show them.
-        """
-        session, profile = request.session, request.session.client_profile
-        structured = result.get("structuredContent")
-        is_allowed = session.is_modern or isinstance(structured, dict | None)
-        if is_allowed and not (profile.needs_text and await _short_or_in_thread(is_structured_alone, result)):
-            is_never_shown = structured is None or profile.structured or profile.needs_text
-            if is_never_shown or not await _short_or_in_thread(repeats_media, result):
-                return result
-            if await anyio.to_thread.run_sync(self._is_promised, request, tool):
-                return result
-            is_allowed = False
+        """Return a result with its structured content as a text: in its place, or besides where a host needs one."""
+        kept = result
+        if await self._is_replaced(request, tool, result):
+            kept = {key: value for key, value in result.items() if key != "structuredContent"}
+        elif not (request.session.client_profile.needs_text and await _short_or_in_thread(is_structured_alone, result)):
+            return result
         text = await _short_or_in_thread(structured_text, result)
-        kept = result if is_allowed else {key: value for key, value in result.items() if key != "structuredContent"}
         return {**kept, "content": [*as_list(result.get("content")), _text_block(text)]} if text else kept
+
+    async def _is_replaced(self, request: Request, tool: Tool, result: JsonObject) -> bool:
+        """Return whether a text takes the place of structured content.
+
+        It is not an object, which the revisions with sessions do not allow; or it has the bytes of an image again, and
+        the host would show them to its model.
+        """
+        session, structured = request.session, result.get("structuredContent")
+        if structured is None:
+            return False
+        if not (session.is_modern or isinstance(structured, dict)):
+            return True
+        if session.client_profile.structured or session.client_profile.needs_text:
+            return False
+        has_bytes = await _short_or_in_thread(repeats_media, result)
+        return has_bytes and not await anyio.to_thread.run_sync(self._is_promised, request, tool)
 
     def _is_promised(self, request: Request, tool: Tool) -> bool:
         """Return whether the client was shown what the tool's structured content is like. Blocks.

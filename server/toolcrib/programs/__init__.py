@@ -1,4 +1,4 @@
 """Programs over tools: their source read and checked, and run in a worker process that has nothing but those tools."""
 
-PUBLIC = ("installed", "running", "source", "syntax", "workers")
+PUBLIC = ("installed", "running", "source", "workers")
 """The modules that other packages may import."""

@@ -3,13 +3,15 @@
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.text import one_line, truncate
-from toolcrib.programs.syntax import tree_of
 
 MODULE: Final = "tools"
 """The module that a program imports tools from."""
@@ -20,6 +22,11 @@ GIVEN: Final = (CALL, PARALLEL, SEARCH, RESULT, ERROR)
 
 VALUE: Final = "toolcrib_value"
 """The variable that holds the value of a program's last expression."""
+
+_PARSER = threading.Lock()
+"""Held while a tree is built. CPython before 3.11.8 and 3.12.2 counts its depth for the whole interpreter, so that two
+threads, one of which pauses for the garbage collector, end in SystemError (python/cpython#106905).
+"""
 
 _FINDINGS_MAX = 8
 _MESSAGE_MAX = 200
@@ -164,13 +171,32 @@ def read(code: str, most: int) -> Source:
     )
 
 
+def literal(text: str) -> Any:
+    """Return the value of a literal of Python.
+
+    Raises:
+        SyntaxError, ValueError, TypeError, RecursionError, MemoryError: it is none, or nested too deeply.
+
+    """
+    with _parsing():
+        return ast.literal_eval(text)
+
+
 def _parsed(code: str) -> ast.Module:
     try:
-        return tree_of(code)
+        with _parsing():
+            return ast.parse(code)
     except SyntaxError as error:
         raise NotRunnable([Finding(error.lineno or 0, f"this is not Python: {error.msg}")]) from None
     except (ValueError, RecursionError, MemoryError):
         raise NotRunnable([Finding(0, "this is not Python, or nested too deeply")]) from None
+
+
+@contextmanager
+def _parsing() -> Generator[None]:
+    with _PARSER, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd escapes in strings, which go to nobody here
+        yield
 
 
 class _Reader:

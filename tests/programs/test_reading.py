@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.programs.source import read
-from toolcrib.programs.syntax import literal
+from toolcrib.programs.source import literal, read
 
 PROGRAM = "\n".join(f"x{number} = [(({number} + 1) * 2), {{'a': [1, 2, (3, 4)]}}]" for number in range(30))
 LITERAL = f"[{', '.join(['(1, [2, {3: 4}])'] * 60)}]"
