@@ -1,5 +1,6 @@
 """Text of strangers: words, search terms, what is hidden in it, and where it is cut."""
 
+import json
 import unicodedata
 from collections import Counter
 
@@ -13,6 +14,7 @@ from toolcrib.base.text import (
     SearchTexts,
     counted_words,
     enumerated,
+    escaped,
     estimate_tokens,
     glob_matcher,
     glob_may_begin,
@@ -169,6 +171,51 @@ def test_the_same_selector_stays_after_nothing_else(before: str):
 
 def test_hidden_characters_can_be_made_visible():
     assert marked("a\u200bb\U000e0041 \x07\u26a0\ufe0f\ufe0f\n") == "a[U+200B]b[U+E0041] [U+0007]\u26a0\ufe0f[U+FE0F]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("safe.txt\u200b", r"safe.txt\u200b"),
+        ("x\u202egnp.exe", r"x\u202egnp.exe"),
+        ("a\u00a0b\u2003c\u3000d\u2028e\tf", r"a\u00a0b\u2003c\u3000d\u2028e\u0009f"),
+        ("\U000e0041!", r"\udb40\udc41!"),
+        ("lone \ud800", r"lone \ud800"),
+        # Joiners and selectors too, where they belong to words and emoji: nobody sees which text has them.
+        ("می\u200cخواهم", r"می\u200cخواهم"),
+        ("\u2764\ufe0f \U0001f468\u200d\U0001f467", "\u2764\\ufe0f \U0001f468\\u200d\U0001f467"),
+        # Marks that would be drawn onto what is before the text, onto a sign, or as a tower over other lines.
+        ("\u0338a", r"\u0338a"),
+        ("/\u0338", r"/\u0338"),
+        ("Z" + "\u0301" * 6, "Z" + "\u0301" * 4 + r"\u0301\u0301"),
+        ("a\u200b\u0301", r"a\u200b\u0301"),
+        ("\u3164\u0335", r"\u3164\u0335"),
+        ("1\ufe0f\u20e3", r"1\ufe0f\u20e3"),
+        # What has no form of its own on a letter of another script.
+        ("a\u17d2b\u1039", r"a\u17d2b\u1039"),
+        # What looks like the end of a text of JSON.
+        ("\u02ba,\uff02 \u2033 \uff3c", r"\u02ba,\uff02 \u2033 \uff3c"),
+        (" " * 16 + "x" + " " * 17, " " * 16 + "x" + " " * 16 + r"\u0020"),
+    ],
+)
+def test_what_may_deceive_a_person_is_shown_as_json_writes_it(text: str, shown: str):
+    assert escaped(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["Grüße, 東京! e\u0301", "बोलियों में हिन्दी", "בְּרֵאשִׁ֖ית", "Tiếng Việt", "ที่นี่", "\U0001f600 ½ — “x”"]
+)
+def test_words_of_any_script_are_shown_as_they_are(text: str):
+    assert escaped(text) == text
+    assert escaped(unicodedata.normalize("NFD", text)) == unicodedata.normalize("NFD", text)
+
+
+@given(ANY_TEXT)
+def test_what_is_shown_as_json_is_that_text_and_has_nothing_to_hide(text: str):
+    shown = escaped(json.dumps(text, ensure_ascii=False))
+    assert json.loads(shown) == text
+    assert shown.isprintable()
+    assert sanitize(shown) == shown
 
 
 @given(ANY_TEXT)

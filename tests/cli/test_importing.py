@@ -54,6 +54,14 @@ def test_what_was_found_is_shown_and_nothing_is_written_where_nobody_can_be_aske
     assert "canary" not in out + err
 
 
+def test_what_hides_in_what_is_written_is_shown_before(run: Run, home: Path):
+    args = ["safe.js\u200b\u2060", "x\u202egnp.exe"]
+    entries = {"mcpServers": {"tools": {"command": "node", "args": args}}}
+    (home / ".cursor" / "mcp.json").write_text(json.dumps(entries))
+    _, out, _ = run("init")
+    assert r"node 'safe.js\u200b\u2060' 'x\u202egnp.exe'" in out
+
+
 def test_servers_are_written_for_their_owner_alone_and_their_sources_stay(run: Run, home: Path, written: Path):
     code, out, err = run("init", "--yes")
     assert code == 0, err

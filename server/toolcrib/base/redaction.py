@@ -326,11 +326,10 @@ def _email(match: re.Match[str]) -> str:
     return match[0] if is_public else EMAIL
 
 
-KEY_RULES = (
-    Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),
-    Rule(KEY, _key, KEY_SIGNS),
-    Rule(BEARER, _bearer, ("bearer",)),
-)
+TOKEN_RULES = (Rule(KEY, _key, KEY_SIGNS), Rule(BEARER, _bearer, ("bearer",)))
+"""Secrets of one word."""
+
+KEY_RULES = (Rule(_PRIVATE_KEY, _private_key, ("-----begin",)), *TOKEN_RULES)
 """Secrets in any context: the only redaction where URLs must stay readable."""
 
 TEXT_RULES = (

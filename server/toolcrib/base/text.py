@@ -4,7 +4,7 @@ import fnmatch
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,12 @@ _EMOJI_STYLE, _KEYCAP, _KEYS = "\ufe0f", "\u20e3", "#*0123456789"
 _SYMBOLS, _STYLED_BESIDES = ("So", "Sm"), "\u203c\u2049\u2139\u3030\u303d"
 """What U+FE0F makes an emoji of: categories, and the characters of others (emoji-variation-sequences.txt)."""
 _KEPT = "\n\t\ufe0f"
+_MARKS_MAX = 4
+"""Combining marks on one letter; Hebrew with its points and accents has so many."""
+_SPACES_MAX = 16
+"""Spaces of a run that are shown; code is indented by so many."""
+_LOOK_ALIKE = frozenset("\u02ba\u02dd\u02ee\u02f6\u2033\u2036\u3003\u05f4\uff02\uff3c\ufe68\u2216\u29f5\u29f9")
+"""What is drawn like a quotation mark or a backslash (confusables.txt of UTS 39)."""
 _TOKEN = 4
 """Approximate characters per token (R144)."""
 _WORDS_KEPT, _TEXTS_KEPT = 20_000, 10_000
@@ -171,6 +177,45 @@ def sanitize(text: str) -> str:
 def marked(text: str) -> str:
     """Return ``text`` with the characters that :func:`sanitize` removes made visible, as in ``[U+200B]``."""
     return _with_hidden(text, lambda char: f"[U+{ord(char):04X}]")
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with each character that may deceive a person as an escape of JSON (ADR 88).
+
+    These are all that :func:`sanitize` removes, also where it keeps them; white space but for U+0020, and that in long
+    runs; marks that are not on a letter of their script, or too many on one; and what looks like a quotation mark or a
+    backslash. Other characters of all scripts stay.
+    """
+    return "".join(escaped_characters(text))
+
+
+def escaped_characters(text: str) -> Iterator[str]:
+    """Yield each character of ``text`` as :func:`escaped` shows it."""
+    script, marks, spaces = "", 0, 0
+    for char in text:
+        category = unicodedata.category(char)
+        spaces = spaces + 1 if char == " " else 0
+        is_seen = char.isprintable() and not _undrawn().match(char) and char not in _LOOK_ALIKE
+        if category in {"Mn", "Me"}:
+            marks += 1
+            is_seen = is_seen and marks <= _MARKS_MAX and _is_of_script(char, script)
+        elif category != "Mc":  # a mark that stands beside its letter takes others as that does
+            marks, script = 0, unicodedata.name(char, "").partition(" ")[0] if char.isalnum() else ""
+        if not is_seen or spaces > _SPACES_MAX:
+            script = ""  # nothing is drawn onto an escape
+            yield _as_json(char)
+        else:
+            yield char
+
+
+def _is_of_script(mark: str, script: str) -> bool:
+    """Return whether a mark is meant for a letter whose name in Unicode begins with ``script``; for none if empty."""
+    return script != "" and unicodedata.name(mark, "").partition(" ")[0] in {"COMBINING", script}
+
+
+def _as_json(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _with_hidden(text: str, shown: Callable[[str], str]) -> str:

@@ -16,6 +16,7 @@ import typer
 from toolcrib.base.errors import BadRequest, ConfigError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
+from toolcrib.base.text import escaped
 from toolcrib.cli.output import (
     ConfigOption,
     ExitCode,
@@ -224,7 +225,8 @@ def _show(
 ) -> None:
     from toolcrib.clients.importing import origins
 
-    rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
+    # With what hides in it: this is what is written, and run.
+    rows = [(server.key, ", ".join(origins(server)), escaped(_target_text(server))) for server in drafted.servers]
     if rows:
         print_text(table(("name", "from", Column("what it is", words=True)), rows))
     for server in drafted.servers:

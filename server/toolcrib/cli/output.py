@@ -13,7 +13,7 @@ import typer
 
 from toolcrib.base.errors import ConfigError, Problem, StartRefused, ToolcribError
 from toolcrib.base.model import JsonObject, SearchType
-from toolcrib.base.text import one_line, sanitize
+from toolcrib.base.text import escaped, one_line, sanitize
 from toolcrib.cli.screen import Column, Role, Table, folded, painted
 
 if TYPE_CHECKING:
@@ -153,8 +153,9 @@ def confirmed(question: str, *, yes: bool, as_json: bool, default: bool = True) 
 
 
 def _answered_yes(question: str, *, default: bool) -> bool:
+    shown = "\n".join(map(escaped, question.split("\n")))
     while True:
-        answer = input(f"{question} [{'Y/n' if default else 'y/N'}] ").strip()
+        answer = input(f"{shown} [{'Y/n' if default else 'y/N'}] ").strip()
         if not answer:
             return default
         if answer.lower() in _ANSWERS:

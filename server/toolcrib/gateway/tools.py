@@ -27,11 +27,10 @@ from toolcrib.base.errors import (
 )
 from toolcrib.base.handles import new_handle
 from toolcrib.base.json_decoding import is_finite
-from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.names import may_belong_to
-from toolcrib.base.redaction import KEY_RULES, rewritten
-from toolcrib.base.text import one_line, truncate
+from toolcrib.base.text import escaped
 from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import (
     ArgumentChecks,
@@ -71,6 +70,7 @@ from toolcrib.gateway.missing_servers import MissingServers
 from toolcrib.gateway.offline import Offline
 from toolcrib.gateway.results import LongResults, failure
 from toolcrib.policy.confirmations import Confirmations, InputRequired, Subject
+from toolcrib.policy.questions import shown_arguments, shown_text
 from toolcrib.policy.requests import Request, refuse_beyond
 from toolcrib.policy.rules import ConfirmRules, effects_of
 from toolcrib.policy.sessions import PastSearch, Session
@@ -242,7 +242,6 @@ class SearchNotes:
 
 
 _DESCRIPTION_MAX = 400
-_ARGUMENTS_MAX = 2000
 
 
 class CallConfirmations:
@@ -299,18 +298,14 @@ class CallConfirmations:
 
     def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
         """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
-        said = truncate(one_line(str(definition.get("description") or "nothing")), _DESCRIPTION_MAX)
         effects = sorted(effects_of(tool.side_effects, as_object(definition.get("annotations"))))
-        given = one_line(rewritten(self._clean(compact(arguments)), KEY_RULES))
-        if len(given) > _ARGUMENTS_MAX:
-            given = f"{given[:_ARGUMENTS_MAX]} … ({len(given) - _ARGUMENTS_MAX} more characters, not shown)"
         return "\n".join(
             (
-                f"May the tool {tool.public_name} run?",
-                f"Server: {tool.server}",
-                f"It says of itself: {said}",
+                f"May the tool {escaped(tool.public_name)} run?",
+                f"Server: {escaped(tool.server)}",
+                f"It says of itself: {shown_text(str(definition.get('description') or ''), _DESCRIPTION_MAX)}",
                 f"It may: {', '.join(map(_worded, effects)) or 'read only'}",
-                f"Arguments: {given}",
+                f"Arguments: {shown_arguments(arguments, self._clean)}",
             )
         )
 

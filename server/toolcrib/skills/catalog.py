@@ -117,6 +117,7 @@ class SkillCatalog:
         self._changed = ChangedScopes()
         self._subscribers: list[Callable[[ChangedScopes], None]] = []
         self._hidden: dict[str, set[str]] = {}
+        self._confirmed: dict[str, set[str]] = {}
         self._generation = 0
         self._versions: list[int] = []
         self._lock, self._refreshing = threading.Lock(), threading.Lock()
@@ -196,18 +197,22 @@ class SkillCatalog:
             generation = self._generation
         # Outside the lock, since it reads files; the generation tells whether the result is outdated by then.
         hidden: dict[str, set[str]] = {}
+        confirmed: dict[str, set[str]] = {}
         shown: list[Skill] = []
         switched_off = self._decisions.switched_off()
         for skill in self._in_scope(caller):
-            folders = hidden.setdefault(skill.root, set())
-            if self._visibility.reason(skill, switched_off) is None:
-                shown.append(skill)
-            else:
+            folders, asked = hidden.setdefault(skill.root, set()), confirmed.setdefault(skill.root, set())
+            if self._visibility.reason(skill, switched_off) is not None:
                 folders.add(_folder(skill.path))
+                continue
+            shown.append(skill)
+            if self.must_confirm(skill):
+                asked.add(_folder(skill.path))
         visible = VisibleSkills(shown, generation)
         seen = _hash_of(skill for skill in visible.skills if not skill.is_of_server), _hash_of(visible.of_servers)
         with self._lock:
             self._hidden.update(hidden)
+            self._confirmed.update(confirmed)
             if generation == self._generation:
                 self._visible[key] = visible
                 if key in self._seen and self._seen[key] != seen:
@@ -319,8 +324,8 @@ class SkillCatalog:
         own = _folder(skill.path)
         start = f"{own}/" if own else ""
         with self._lock:
-            hidden = [place for place in self._hidden.get(skill.root, ()) if place.startswith(start) and place != own]
-        inner = tuple(sorted(place.removeprefix(start) for place in hidden))
+            apart = (*self._hidden.get(skill.root, ()), *self._confirmed.get(skill.root, ()))
+        inner = tuple(sorted(each.removeprefix(start) for each in apart if each.startswith(start) and each != own))
         return SkillFolder(folder, root.base, file_name, inner, is_copy=bool(root.server))
 
     def remove_old_copies(self) -> None:

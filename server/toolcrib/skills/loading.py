@@ -19,7 +19,7 @@ from toolcrib.catalog.gate import is_of_others
 from toolcrib.policy.sessions import SentKey, Session
 from toolcrib.skills.answers import Format, GetAnswer, GetRequest, LoadedSkill, ToolSpellings
 from toolcrib.skills.identity import parse_uri, skill_uri
-from toolcrib.skills.sources.files import NO_FILES, SKILL_FILE, Listing, SkillFolder, decoded
+from toolcrib.skills.sources.files import NO_FILES, SKILL_FILE, Listing, SkillFolder, decoded, is_skill_file
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Brief, Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
 from toolcrib.skills.tools import SkillTools, spellings_in
@@ -148,12 +148,16 @@ class SkillLoader:
         content = decoded(data)
         if content is None:
             raise BadRequest(f"{path} is not text. A host can read it as the resource {uri}.")
+        is_confirmed = is_skill_file(path) and self._catalog.must_confirm(skill)
+        content = cleaner.confirmed_file(data, self._limits.skill_text_max_bytes) if is_confirmed else clean(content)
+        if content is None:
+            raise BadRequest(f"{path} cannot be given as it was approved. Ask for the skill without 'file'.")
         prepared = self._prepare(resolved.skills, cleaner, "injection")
         if not prepared:
             raise UnknownSkill(path)
         given = prepared[0].given
         head = f'<skill name="{_attribute(given.text.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
-        return GetAnswer((self._sent(given),), f"{head}\n{inert(clean(content))}\n</skill>", (), {})
+        return GetAnswer((self._sent(given),), f"{head}\n{inert(content)}\n</skill>", (), {})
 
     def load_brief(
         self, skills: Sequence[Skill], cleaner: Cleaner, session: Session, max_tokens: int

@@ -17,7 +17,7 @@ from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED
 from toolcrib.skills.identity import parse_uri, skill_uri
-from toolcrib.skills.sources.files import SKILL_FILE, FileDigest, Manifests, decoded
+from toolcrib.skills.sources.files import SKILL_FILE, FileDigest, Manifests, decoded, is_skill_file
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.visible import VisibleSkills
 
@@ -92,7 +92,7 @@ class Publisher:
         self._manifests = Manifests()
         # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
-        self._known = RecentBy[Cleaner, tuple[str, bool, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
+        self._known = RecentBy[Cleaner, tuple[str, bool, bool, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
 
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -227,7 +227,8 @@ class Publisher:
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
         """Return a file as served, None if it must not be; the same bytes are redacted once for equal permissions."""
         # Only in SKILL.md fields that list tools are rewritten: a copy of it under another name is served differently.
-        known_files, key = self._known[cleaner], (file.digest, path == SKILL_FILE, cleaner.lost(skill.tools))
+        known_files = self._known[cleaner]
+        key = file.digest, path == SKILL_FILE, self._is_confirmed(skill, path), cleaner.lost(skill.tools)
         with suppress(KeyError):
             known = known_files[key]
             return known and replace(known, path=path)
@@ -235,6 +236,9 @@ class Publisher:
         served = None if data is None else _published_file(path, data)
         known_files[key] = served
         return served
+
+    def _is_confirmed(self, skill: Skill, path: str) -> bool:
+        return is_skill_file(path) and self._catalog.must_confirm(skill)
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:
         """Return a file's bytes as served: redacted if published, None if not."""
@@ -245,9 +249,12 @@ class Publisher:
         if len(data) > self._limits.skill_text_max_bytes:
             return data if cleaner.changes_nothing else None  # redacting it would take too long
         cleaned = cleaner.verbatim(skill, _with_lists_of(text, cleaner) if path == SKILL_FILE else text)
-        if cleaned == text:
-            return data
-        return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
+        if cleaned != text and not self._publishes_redacted:
+            return None
+        if self._is_confirmed(skill, path):
+            confirmed = cleaner.confirmed_file(data, self._limits.skill_text_max_bytes)
+            return None if confirmed is None else confirmed.encode("utf-8", "surrogatepass")
+        return data if cleaned == text else _with_plain_fields(cleaned).encode("utf-8", "surrogatepass")
 
 
 def _published_file(path: str, data: bytes) -> PublishedFile:

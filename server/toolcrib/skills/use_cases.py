@@ -16,7 +16,7 @@ from toolcrib.base.cache import Recent, RecentBy
 from toolcrib.base.errors import BadRequest, ToolcribError, Unavailable
 from toolcrib.base.model import OF_SERVERS, Caller, Skill
 from toolcrib.base.paging import page_of
-from toolcrib.base.text import QUERY_MAX, one_line, truncate
+from toolcrib.base.text import QUERY_MAX, escaped, one_line, truncate
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.indexing import Indexer
 from toolcrib.catalog.offer_search import OfferGate
@@ -26,6 +26,7 @@ from toolcrib.downstream.states import OfferedSkills
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.policy.confirmations import Confirmations, Subject
+from toolcrib.policy.questions import shown_text
 from toolcrib.policy.requests import OWN_REQUEST, Request
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval
@@ -297,8 +298,8 @@ class SkillUseCases:
 
         def question() -> str:
             clean = partial(self.visible(session)[1].about, skill)
-            summary = truncate(one_line(clean(skill.summary)), _SUMMARY_MAX) or "nothing"
-            return f"May the model be given the skill {one_line(clean(approval.name))}?\nIt says of itself: {summary}"
+            says = shown_text(clean(skill.summary), _SUMMARY_MAX)
+            return f"May the model be given the skill {escaped(clean(approval.name))}?\nIt says of itself: {says}"
 
         return Subject(approval, "Nothing was given.", lambda: anyio.to_thread.run_sync(question))
 

@@ -63,6 +63,7 @@ _TOKENS_ADVISED = 5000
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _WORDS = re.compile(r"[^\s,]+")
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _MARKUP = re.compile(r"<[A-Za-z/][^<>]*>")
 
 
@@ -87,6 +88,15 @@ def read_agent_skill(
         return None, [*found, SkillProblem(path, 1, "error", "description-missing", reason)]
     text = reading.text(sanitize(fields.body).strip("\n"), folder_name)
     return text, [*found, *reading.problems]
+
+
+def written_anew(text: SkillText) -> str:
+    """Return a SKILL.md with the frontmatter and the body of a skill, and nothing else."""
+    fields = [
+        f"{key if _PLAIN_KEY.match(key) else json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in text.frontmatter.items()
+    ]
+    return "\n".join(["---", *fields, "---", "", text.body, ""])
 
 
 def conformance(text: SkillText, folder_name: str, path: str = SKILL_FILE) -> list[SkillProblem]:

@@ -87,19 +87,21 @@ class _Mark:
 class SkillFolder:
     """The folder of a skill with a SKILL.md, called ``file_name``. ``base``: the folder that links must not leave.
 
-    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181). ``is_copy``:
+    ``apart`` are folders inside it that belong to skills which are hidden, or need a yes of their own: they are not
+    part of this one (R181). ``is_copy``:
     the skill is a server's, so its files are no place to run anything from.
     """
 
     real: Path
     base: Path | None
     file_name: str
-    hidden: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     is_copy: bool = False
 
     def has(self, path: str) -> bool:
         """Return whether a file of the folder, given as a POSIX path, is part of the skill."""
-        return not any(path.startswith(f"{folder}/") for folder in self.hidden)
+        # As the file system may take it, which is how it is read.
+        return not any(path.casefold().startswith(f"{folder.casefold()}/") for folder in self.apart)
 
     def list(self, limits: LimitsSection) -> Listing:
         """Return the files that are part of the skill, as :func:`list_inside` does."""
@@ -134,6 +136,11 @@ def place_of(folder: Path, path: str) -> tuple[Path, str]:
     """Return the real folder of ``path``, relative to ``folder``, and the file's name in it."""
     real = Path(os.path.realpath(folder / path))
     return real.parent, real.name
+
+
+def is_skill_file(path: str) -> bool:
+    """Return whether a path in a skill may lead to its SKILL.md, whatever the file system makes of its spelling."""
+    return path.casefold() == SKILL_FILE.casefold()
 
 
 def has_digest(folder: Path, path: str, digest: str, limit: int, *, base: Path | None = None) -> bool:

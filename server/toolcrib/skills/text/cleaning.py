@@ -10,7 +10,9 @@ from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.base.text import sanitize
 from toolcrib.catalog.denied_names import NameMasker
+from toolcrib.skills.formats.agent_skill import read_agent_skill, written_anew
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
+from toolcrib.skills.sources.files import SKILL_FILE
 
 _LINE_MAX, _LINES_MAX = 1_000, 4_000
 """Texts of at most so many characters, such as names and descriptions, are cleaned once; so many of them are cached."""
@@ -115,6 +117,20 @@ class Cleaner:
         # Steps and notes may come from the frontmatter, so the body does not have all mentions.
         _, in_steps = self.masker.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
         return Cleaned(cleaned, tuple(dict.fromkeys((*mentioned, *in_steps))))
+
+    def confirmed_file(self, raw: bytes, max_bytes: int) -> str | None:
+        """Return a redacted SKILL.md of only what a confirmation of the skill is for; None if none can be written.
+
+        It is written anew: a comment, a repeated key or a hidden character is in no content hash.
+        """
+        read, _ = read_agent_skill(raw, folder_name="", path=SKILL_FILE, max_bytes=max_bytes)
+        if read is None:
+            return None
+        cleaned = self.skill(read).text
+        written = written_anew(cleaned)
+        again, _ = read_agent_skill(written.encode("utf-8", "surrogatepass"), folder_name="", path=SKILL_FILE)
+        is_same = again and (again.description, again.frontmatter) == (cleaned.description, cleaned.frontmatter)
+        return written if is_same else None
 
     def _without_names(self, text: str, lost: frozenset[str]) -> str:
         return self.masker.without_names(self.masker.clean(text)[0], lost)
