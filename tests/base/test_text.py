@@ -1,6 +1,7 @@
 """Text of strangers: words, search terms, what is hidden in it, and where it is cut."""
 
 import json
+import re
 import unicodedata
 from collections import Counter
 
@@ -169,6 +170,103 @@ def test_the_same_selector_stays_after_nothing_else(before: str):
     assert sanitize(f"x \u26a0\ufe0f {before}\ufe0f") == f"x \u26a0\ufe0f {sanitize(before)}"
 
 
+WRITTEN_WITH_JOINERS = (
+    # Persian: prefixes and endings, also of foreign words and numbers, an abbreviation; Kurdish: ends of words.
+    *(
+        "می\u200cخواهم",
+        "یادداشت\u200cها",
+        "هر\u200cگونه",
+        "خانه\u200cٔ",
+        "PDF\u200cها",
+        "۲۰\u200cام",
+        "«کتاب»\u200cها",
+        "ه\u200d.ش",
+    ),
+    *("ئه\u200cو", "که\u200c", "بۆ ئه\u200c."),
+    # Hindi, Marathi, Bengali, Malayalam, Kannada, Sinhala, Burmese, Khmer.
+    *("क्\u200dष", "र्\u200dया", "क्\u200cष", "अब्\u200d ", "র\u200d্য", "ন্\u200cত", "ന്\u200d", "ಸಾಫ್ಟ್\u200cವೇರ್"),
+    *("ශ්\u200dරී", "ကျွန်\u200cတော်", "ប\u200cក់"),
+    # Adlam, Rohingya, Mongolian, Syriac.
+    *("\U0001e907\u200d", "\U0001e922\u200c\U0001e923", "\U00010d00\u200d\U00010d01", "ᠠ\u200d", "ܐ\u200cܒ"),
+    # Families, professions with and without a skin tone, hair, flags, and what has U+FE0F before it or after it.
+    *("\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466", "\U0001f9d1\u200d\U0001f4bb"),
+    *(
+        "\U0001f9d1\U0001f3fd\u200d\U0001f4bb",
+        "\U0001f469\U0001f3ff\u200d\U0001f9b0",
+        "\U0001f3f3\ufe0f\u200d\U0001f308",
+    ),
+    *(
+        "\U0001f3f4\u200d\u2620\ufe0f",
+        "\u2764\ufe0f\u200d\U0001f525",
+        "\U0001f642\u200d\u2194\ufe0f",
+        "\U0001f43b\u200d\u2744\ufe0f",
+    ),
+    *(
+        "\U0001f3cb\U0001f3fb\u200d\u2640\ufe0f",
+        "\U0001f441\ufe0f\u200d\U0001f5e8\ufe0f",
+        "\u26d3\ufe0f\u200d\U0001f4a5",
+    ),
+    "\U0001f9d1\U0001f3fb\u200d\u2764\ufe0f\u200d\U0001f48b\u200d\U0001f9d1\U0001f3ff",
+)
+
+
+@pytest.mark.parametrize("written", WRITTEN_WITH_JOINERS)
+def test_joiners_stay_where_words_and_emoji_are_written_with_them(written: str):
+    for text in (written, f"{written} x", f"({written})", f"{written}, {written}"):
+        assert sanitize(text) == marked(text) == text
+    # There they are seen by what they make of their neighbours; more of them would not be.
+    for joiner in "\u200c\u200d":
+        for more in (2, 9):
+            clean = sanitize(re.sub("([\u200c\u200d])", rf"\1{joiner * more}", written))
+            assert clean in (written, re.sub("[\u200c\u200d]", "", written))
+
+
+@pytest.mark.parametrize(
+    ("hiding", "seen"),
+    [
+        ("pay\u200cload a\u200db", "payload ab"),
+        ("\u200cه \u200dه x \u200cه", "ه ه x ه"),
+        ("1\u200c2 東\u200d京 가\u200c나 \u0e01\u200d\u0e02", "12 東京 가나 \u0e01\u0e02"),
+        ("\u0661\u200d1", "\u06611"),
+        ("a\u200dه", "aه"),
+        ("a\u200d\U0001f469 \U0001f469\u200d \U0001f469\u200dx", "a\U0001f469 \U0001f469 \U0001f469x"),
+        ("\U0001f469\u200c\U0001f469 \u2800\u200d\u2801", "\U0001f469\U0001f469 \u2801"),
+        ("a\ufe0f\u200d\U0001f469", "a\U0001f469"),
+        (
+            "+\u200d+ >\u200d= |\u200d| \u2500\u200d\u2500 \u2192\u200d\u2192 \xa9\u200d\xae",
+            "++ >= || \u2500\u2500 \u2192\u2192 \xa9\xae",
+        ),
+        ("a\u1ab0\u200dx \u118a0\u200c", "a\u1ab0x \u118a0"),
+        ("م\u200b\u200cن م\ufe0f\u200cن \u180b\u200cن", "من من ن"),
+        ("م\u202e\u200d\u200c\U000e0041ن", "من"),
+        ("a\u200c\u200b\u200cb\n\u200c\n", "ab\n\n"),
+    ],
+)
+def test_joiners_that_make_nothing_of_their_neighbours_are_taken_out(hiding: str, seen: str):
+    assert sanitize(hiding) == seen
+    assert re.sub(r"\[U\+[0-9A-F]+\]", "", marked(hiding)) == seen
+
+
+@given(
+    st.text(st.sampled_from("aم\u0928\u094d\u200c\u200d\ufe0f\u200b\U0001f469\U0001f3fb\u2764 1\u20e3\u180b+|\u2500"))
+)
+def test_what_stays_is_the_same_however_often_it_is_looked_at(text: str):
+    clean = sanitize(text)
+    assert sanitize(clean) == marked(clean) == clean
+    assert re.sub(r"\[U\+[0-9A-F]+\]", "", marked(text)) == clean
+    assert not re.search("[\u200c\u200d]{2}|(?:^|[a1 ])\u200d|(?:^| )\u200c", clean)
+    # Nothing that is seen is lost.
+    assert [each for each in clean if each in "aم\u0928\u094d\U0001f469\U0001f3fb\u2764 1\u20e3+|\u2500"] == [
+        each for each in text if each not in "\u200c\u200d\ufe0f\u200b\u180b"
+    ]
+
+
+def test_words_are_found_with_and_without_their_joiners():
+    assert words("پیام\u200cها") == ["پیام", "ها"]
+    assert words("क्\u200dष क्\u200cष") == ["क्ष", "क्ष"]
+    assert spelling_key("پیام\u200cها") == spelling_key("پیامها")
+
+
 def test_hidden_characters_can_be_made_visible():
     assert marked("a\u200bb\U000e0041 \x07\u26a0\ufe0f\ufe0f\n") == "a[U+200B]b[U+E0041] [U+0007]\u26a0\ufe0f[U+FE0F]\n"
 
@@ -222,9 +320,11 @@ def test_what_is_shown_as_json_is_that_text_and_has_nothing_to_hide(text: str):
 def test_nothing_hidden_is_left_and_nothing_else_is_lost(text: str):
     clean = sanitize(text)
     assert clean == sanitize(clean)
-    assert not [char for char in clean if unicodedata.category(char).startswith("C") and char not in "\n\t"]
+    assert not [char for char in clean if unicodedata.category(char).startswith("C") and char not in "\n\t\u200c\u200d"]
     kept = [char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")]
-    assert [char for char in clean if char not in UNDRAWN] == [char for char in kept if char not in UNDRAWN]
+    assert [each for each in clean if each not in f"{UNDRAWN}\u200c\u200d"] == [
+        each for each in kept if each not in UNDRAWN
+    ]
     line = one_line(text)
     assert line == " ".join(clean.split())
     assert "\n" not in line

@@ -40,13 +40,15 @@ _WILDCARD = re.compile(r"[*?\[]")
 _EMOJI_STYLE, _KEYCAP, _KEYS = "\ufe0f", "\u20e3", "#*0123456789"
 _SYMBOLS, _STYLED_BESIDES = ("So", "Sm"), "\u203c\u2049\u2139\u3030\u303d"
 """What U+FE0F makes an emoji of: categories, and the characters of others (emoji-variation-sequences.txt)."""
-_KEPT = "\n\t\ufe0f"
+_NON_JOINER, _JOINER = "\u200c", "\u200d"
+_KEPT = f"\n\t{_EMOJI_STYLE}{_NON_JOINER}{_JOINER}"
+_SEEN_IN_PLACE = re.compile(f"[{_EMOJI_STYLE}{_NON_JOINER}{_JOINER}]")
 _MARKS_MAX = 4
 """Combining marks on one letter; Hebrew with its points and accents has so many."""
 _SPACES_MAX = 16
 """Spaces of a run that are shown; code is indented by so many."""
-_LOOK_ALIKE = frozenset("\u02ba\u02dd\u02ee\u02f6\u2033\u2036\u3003\u05f4\uff02\uff3c\ufe68\u2216\u29f5\u29f9")
-"""What is drawn like a quotation mark or a backslash (confusables.txt of UTS 39)."""
+_LOOK_ALIKE = frozenset("\u02ba\u02dd\u02ee\u02f6\u2033\u2036\u3003\uff02\uff3c\ufe68\u2216\u29f5\u29f9\ufffc\u303f")
+"""What is drawn like a straight quotation mark or a backslash (confusables.txt of UTS 39), or as an empty box."""
 _TOKEN = 4
 """Approximate characters per token (R144)."""
 _WORDS_KEPT, _TEXTS_KEPT = 20_000, 10_000
@@ -71,6 +73,39 @@ def _undrawn() -> re.Pattern[str]:
         r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
         r"\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
     )
+
+
+@cache
+def _joining() -> re.Pattern[str]:
+    """Return the pattern of a character of a script whose letters take different forms side by side.
+
+    These are the cursive scripts (``Joining_Type`` of Unicode), and those of India and its neighbours, whose letters
+    merge by a virama (``Indic_Syllabic_Category``).
+    """
+    return re.compile(
+        # Arabic, Syriac, N'Ko, Mandaic; Devanagari to Sinhala; Tibetan, Burmese; Philippine, Khmer, Mongolian.
+        r"[\u0610-\u06ff\u0710-\u077f\u07ca-\u07fa\u0840-\u0dff\u0f40-\u109f\u1710-\u17df\u1820-\u18aa"
+        # Limbu to Tai Tham, Balinese to Lepcha, Vedic; Syloti to Javanese, Cham and Burmese, Meetei; Arabic forms.
+        r"\u1900-\u1aad\u1b00-\u1c4f\u1cd0-\u1cff\ua800-\ua95f\ua980-\uaa7f\uaae0-\uaaff\uabc0-\uabed"
+        r"\ufb50-\ufdff\ufe70-\ufefc"
+        # Kharoshthi, Manichaean, Pahlavi, Rohingya; Arabic to Chorasmian; Brahmi to Dogra, Dives Akuru to Soyombo.
+        r"\U00010a00-\U00010a3f\U00010ac0-\U00010aff\U00010b80-\U00010baf\U00010d00-\U00010d39"
+        r"\U00010ec2-\U00010fdf\U00011000-\U00011839\U00011900-\U00011a9f"
+        # Bhaiksuki to Kawi; Adlam.
+        r"\U00011c00-\U00011f5f\U0001e900-\U0001e94b]"
+    )
+
+
+@cache
+def _pictograph() -> re.Pattern[str]:
+    """Return the pattern of a symbol that emoji are joined of: the arrows, signs and pictures among them."""
+    return re.compile(r"[\u2194\u2195\u2600-\u27bf\u2b1b\U0001f000-\U0001faff]")
+
+
+@cache
+def _inside_letters() -> re.Pattern[str]:
+    """Return the pattern of a joiner or non-joiner that separates no words."""
+    return re.compile(r"\u200d|(?<=[\u0900-\u109f\u1710-\u17df\u1900-\u1c4f\ua800-\uabea\U00011000-\U00011fff])\u200c")
 
 
 @cache
@@ -115,6 +150,9 @@ def counted_words(text: str) -> dict[str, int]:
 
 def _pieces(text: str) -> list[str]:
     """Return the runs of letters, of digits, and of characters of unspaced scripts; folded, lower-case."""
+    # A joiner is part of a letter. A non-joiner is one in the scripts of India; elsewhere, as in Persian, it separates.
+    if _JOINER in text or _NON_JOINER in text:
+        text = _inside_letters().sub("", text)
     # casefold() makes Cherokee letters capitals, hence lower() too.
     split = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold().lower()
     # Accents are separate only in decomposed text. Composing it again restores the syllables of Hangul.
@@ -169,9 +207,16 @@ def sanitize(text: str) -> str:
     These are control, format (bidirectional, zero-width, tag), private, unassigned and lone surrogate characters; the
     others that Unicode has programs draw as nothing (``Default_Ignorable_Code_Point``: variation selectors, fillers of
     Hangul and more); and those whose glyph is empty. Newlines and tabs stay, and U+FE0F where it makes an emoji of the
-    symbol before it, or of a keycap.
+    symbol before it, or of a keycap. So do U+200C and U+200D where words are written with them (UAX 31, 2.3): one after
+    a letter or mark of a script that joins or merges its letters, and U+200C before such a letter; and U+200D between
+    the pictures of an emoji (UTS 51).
     """
     return _with_hidden(text, lambda _: "")
+
+
+def unjoined(text: str) -> str:
+    """Return ``text`` without joiners and non-joiners, also those that :func:`sanitize` keeps."""
+    return text.replace(_NON_JOINER, "").replace(_JOINER, "")
 
 
 def marked(text: str) -> str:
@@ -183,8 +228,8 @@ def escaped(text: str) -> str:
     """Return ``text`` with each character that may deceive a person as an escape of JSON (ADR 88).
 
     These are all that :func:`sanitize` removes, also where it keeps them; white space but for U+0020, and that in long
-    runs; marks that are not on a letter of their script, or too many on one; and what looks like a quotation mark or a
-    backslash. Other characters of all scripts stay.
+    runs; marks that are not on a letter of their script, or too many on one; and what looks like a straight quotation
+    mark or a backslash. Other characters of all scripts stay.
     """
     return "".join(escaped_characters(text))
 
@@ -210,7 +255,7 @@ def escaped_characters(text: str) -> Iterator[str]:
 
 def _is_of_script(mark: str, script: str) -> bool:
     """Return whether a mark is meant for a letter whose name in Unicode begins with ``script``; for none if empty."""
-    return script != "" and unicodedata.name(mark, "").partition(" ")[0] in {"COMBINING", script}
+    return script != "" and unicodedata.name(mark, "").partition(" ")[0] in {"COMBINING", "VEDIC", script}
 
 
 def _as_json(char: str) -> str:
@@ -223,8 +268,7 @@ def _with_hidden(text: str, shown: Callable[[str], str]) -> str:
     # Characters that are kept are excluded first: nearly every text has no other unprintable one.
     if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or not _undrawn().search(text)):
         return text
-    if _EMOJI_STYLE in text:
-        text = re.sub(_EMOJI_STYLE, lambda at: at[0] if _is_styled(at.string, at.start()) else shown(at[0]), text)
+    text = _SEEN_IN_PLACE.sub(lambda at: at[0] if _is_in_place(at.string, at.start()) else shown(at[0]), text)
     hidden = [
         char
         for char in set(text)
@@ -233,14 +277,37 @@ def _with_hidden(text: str, shown: Callable[[str], str]) -> str:
     return text.translate({ord(char): shown(char) for char in hidden}) if hidden else text
 
 
+def _is_in_place(text: str, at: int) -> bool:
+    """Return whether a character that is seen only by what it makes of its neighbours has such neighbours."""
+    if text[at] == _EMOJI_STYLE:
+        return _is_styled(text, at)
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if _joins(before):
+        return True
+    if text[at] == _NON_JOINER:  # as in "PDF" with a Persian ending
+        return _joins(after) and before.isprintable() and before.strip() != "" and not _undrawn().match(before)
+    if before == _EMOJI_STYLE and _is_styled(text, at - 1):
+        before = text[at - 2]
+    return all(_pictograph().match(each) and unicodedata.category(each)[0] == "S" for each in (before, after))
+
+
+def _joins(char: str) -> bool:
+    """Return whether a character is a letter or a mark of a script that joins or merges its letters."""
+    if not _joining().match(char) or _undrawn().match(char):
+        return False
+    return unicodedata.category(char)[0] in "LM"
+
+
+def _is_symbol(char: str) -> bool:
+    return char != "" and unicodedata.category(char) in _SYMBOLS and not _undrawn().match(char)
+
+
 def _is_styled(text: str, at: int) -> bool:
     """Return whether the character before ``at`` is one that U+FE0F makes an emoji."""
     before = text[at - 1 : at]
     if before.isascii():
         return before != "" and before in _KEYS and text[at + 1 : at + 2] == _KEYCAP
-    if before in _STYLED_BESIDES:
-        return True
-    return unicodedata.category(before) in _SYMBOLS and not _undrawn().match(before)
+    return before in _STYLED_BESIDES or _is_symbol(before)
 
 
 def one_line(text: str) -> str:

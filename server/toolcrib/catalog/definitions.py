@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
 from toolcrib.base.model import Example, JsonObject, Tool
-from toolcrib.base.text import marked, one_line, sanitize, split_summary, truncate
+from toolcrib.base.text import marked, one_line, sanitize, split_summary, truncate, unjoined
 from toolcrib.catalog.index import Card
 from toolcrib.config.schema import ServerSection, ToolExamplesSection, ToolSection
 
@@ -214,6 +214,17 @@ def refuse_unseen(value: Any) -> None:
         raise DefinitionError(
             f"has characters that a person cannot see in {place} ({shown}), without which a call would be another one"
         )
+
+
+def refuse_joiners(name: str) -> None:
+    """Let pass the name of a tool without joiners: who writes a rule about a name does not see them.
+
+    Raises:
+        DefinitionError: it has one.
+
+    """
+    if unjoined(name) != name:
+        raise DefinitionError("has a joiner in its name, which nobody sees who writes a rule about that name")
 
 
 def _unseen(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

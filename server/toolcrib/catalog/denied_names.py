@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, SEPARATORS, bare_name, host_spellings, joined_key, qualified_spellings
+from toolcrib.base.text import unjoined
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Permissions
 
@@ -52,6 +53,7 @@ class DeniedNames:
 
     def __contains__(self, name: str) -> bool:
         """Return whether ``name`` is, or could be, that of a tool hidden from the caller."""
+        name = unjoined(name)
         known = self._known(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
@@ -74,6 +76,7 @@ class DeniedNames:
 
         A glob with wildcards does not make a value a name: there has to be such a tool.
         """
+        value = unjoined(value)
         known = self._catalog.spelled(value)
         if known:
             return not any(tool.row in self._rows for tool in known)
@@ -185,7 +188,7 @@ class _Words:
 
     def read(self, word: str, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
         """Read a word that may be or contain names: of its parts, the longest run that is a name counts."""
-        plain = _ESCAPED.sub(r"\1", word)
+        plain = unjoined(_ESCAPED.sub(r"\1", word))
         parts = SEPARATOR.split(plain)
         readings: list[_Reading] = []
         at = 0
@@ -260,6 +263,12 @@ class NameMasker:
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
+        read, plain = self._cleaned(text), unjoined(text)
+        if plain != text and unjoined(read[0]) != (as_plain := self._cleaned(plain))[0]:
+            return as_plain  # there is a joiner inside of a name
+        return read
+
+    def _cleaned(self, text: str) -> tuple[str, tuple[str, ...]]:
         from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
         named: dict[str, None] = {}
@@ -303,8 +312,15 @@ class NameMasker:
         from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
         read = _unknown(names).read
-        left = ((each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text))
-        return _replaced(text, left)
+
+        def without(text: str) -> str:
+            left = ((each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text))
+            return _replaced(text, left)
+
+        found, plain = without(text), unjoined(text)
+        if plain != text and unjoined(found) != (as_plain := without(plain)):
+            return as_plain  # as in clean()
+        return found
 
     def without(self, candidate: str, lost: frozenset[str] = frozenset()) -> str:
         """Return what is left of a candidate, in the form of ``places.candidates``, without denied names; or all of it.

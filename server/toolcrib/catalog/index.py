@@ -27,7 +27,7 @@ from toolcrib.storage.vectors import Texts, create_vectors
 
 _Value = TypeVar("_Value")
 
-ROW_FORMAT = 7
+ROW_FORMAT = 8
 """Increased when the row of an unchanged tool would differ."""
 
 _CALLERS_MAX = 1000

@@ -22,6 +22,7 @@ from toolcrib.catalog.definitions import (
     listable,
     overridden,
     prose_of,
+    refuse_joiners,
     refuse_unseen,
     said,
     sanitized,
@@ -214,6 +215,7 @@ def _draft(tool: _Found, max_bytes: int) -> _Draft:
     if tool.override:
         listed, canonical = encodable(overridden(listed, tool.override), max_bytes)
     refuse_unseen(tool.name)
+    refuse_joiners(tool.name)
     definition = sanitized(listed, canonical)
     if definition is not listed:
         canonical = canonical_json(definition)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from toolcrib.base.cache import SENTENCE_MAX, WORD_MAX, Remembered
 from toolcrib.base.markdown import fences
+from toolcrib.base.text import unjoined
 
 Kind = Literal["prose", "code", "alone"]
 """The context of a word: running text; code or the word "tool"; or a code span with nothing else in it."""
@@ -204,7 +205,13 @@ def _candidate(text: str, place: Place) -> str:
 
 
 def counted_candidates(text: str) -> Counter[str]:
-    """Return the texts of :func:`candidates`, each with its count; faster for a long text."""
+    """Return the texts of :func:`candidates`, each with its count, also without joiners; faster for a long text."""
+    if unjoined(text) != text:
+        return _counted(text) | _counted(unjoined(text))
+    return _counted(text)
+
+
+def _counted(text: str) -> Counter[str]:
     counts = Counter[str]()
     prose: list[str] = []
     code: list[str] = []
@@ -249,9 +256,15 @@ class Candidates:
             yield from (self._made(text[start:end]) for start, end in pairwise(bounds))
         else:
             found = candidates(text)
+            if unjoined(text) != text:
+                found += [(0, each) for each in self._made(text)]
             yield from ([name for at, name in found if start <= at < end] for start, end in pairwise(bounds))
 
     def _made(self, text: str) -> tuple[str, ...]:
+        # A joiner inside of a name divides it here, and for nobody who reads it.
+        return self._found(text) if unjoined(text) == text else (*self._found(text), *self._found(unjoined(text)))
+
+    def _found(self, text: str) -> tuple[str, ...]:
         if not _has_code(text):
             return self._in_prose(text)
         pieces = by_code_marks(text)

@@ -19,7 +19,7 @@ from toolcrib.base.json_values import as_list, as_object, json_type, levels
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import name_digest, public_name
 from toolcrib.base.signals import ChangeSignal
-from toolcrib.base.text import one_line, sanitize, truncate
+from toolcrib.base.text import one_line, sanitize, truncate, unjoined
 from toolcrib.base.uris import literals, may_expand_to, public_uri, resolved
 from toolcrib.catalog.definitions import (
     DEPTH_MAX,
@@ -446,7 +446,8 @@ def _address(value: Any, key: str, most: int) -> str:
         raise DefinitionError(f"has a {key} of {len(value)} characters; at most {most} are allowed")
     if value.encode("utf-8", "replace").decode() != value:
         raise DefinitionError(f"has a {key} that is not valid Unicode")
-    if one_line(value) != value and (key != "name" or sanitize(value) != value):
+    seen = unjoined(sanitize(value) if key == "name" else one_line(value))
+    if seen != value:
         raise DefinitionError(f"has a {key} with characters that a reader would not see")
     return value
 
@@ -534,7 +535,7 @@ _REPAIRS: Mapping[str, Callable[[Any], Any]] = {
 """Functions that make each known field valid; None drops it."""
 
 
-_FORMAT = 2
+_FORMAT = 3
 """Increased when the row of an unchanged offer would differ."""
 
 _log = logging.getLogger(__name__)

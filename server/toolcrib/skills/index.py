@@ -31,7 +31,7 @@ from toolcrib.storage.rows import Codec, RowMapper, objects
 from toolcrib.storage.store import DamagedRows, Store, damaged_rows, storable, to_json, upsert
 from toolcrib.storage.vectors import Texts, create_vectors
 
-ROW_FORMAT = 9
+ROW_FORMAT = 10
 """Increased, together with a migration that forgets the files, when the row of an unchanged skill would differ."""
 
 SHORT_FIELDS = 4
@@ -273,7 +273,7 @@ SKILLS_SCHEMA = Schema(
             "DROP TABLE IF EXISTS skill_memory",
         ),
         statements("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'", _READ_AGAIN),
-        *[statements(_READ_AGAIN)] * 6,
+        *[statements(_READ_AGAIN)] * 7,
     ),
 )
 """The schema of ``skills.db`` (R101, R103, R105). Append migrations, never change one.

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import UnknownSkill
-from toolcrib.base.text import one_line
+from toolcrib.base.text import one_line, unjoined
 from toolcrib.config.schema import LimitsSection
 
 SKILL_FILE = "SKILL.md"
@@ -88,8 +88,7 @@ class SkillFolder:
     """The folder of a skill with a SKILL.md, called ``file_name``. ``base``: the folder that links must not leave.
 
     ``apart`` are folders inside it that belong to skills which are hidden, or need a yes of their own: they are not
-    part of this one (R181). ``is_copy``:
-    the skill is a server's, so its files are no place to run anything from.
+    part of this one (R181). ``is_copy``: the skill is a server's, so its files are no place to run anything from.
     """
 
     real: Path
@@ -140,7 +139,7 @@ def place_of(folder: Path, path: str) -> tuple[Path, str]:
 
 def is_skill_file(path: str) -> bool:
     """Return whether a path in a skill may lead to its SKILL.md, whatever the file system makes of its spelling."""
-    return path.casefold() == SKILL_FILE.casefold()
+    return unjoined(path).casefold() == SKILL_FILE.casefold()
 
 
 def has_digest(folder: Path, path: str, digest: str, limit: int, *, base: Path | None = None) -> bool:
