@@ -302,6 +302,14 @@ def test_a_private_key_is_not_shown_line_by_line_either():
     )
 
 
+def test_a_text_of_hidden_characters_is_whole_where_there_is_room_or_says_how_much_is_left_out():
+    others = {f"name{number}": number for number in range(60)}
+    whole = shown_arguments({**others, "long": "\u200b" * 500}, str)
+    assert json.loads(whole) == {**others, "long": "\u200b" * 500}
+    shown, left = shown_arguments({**others, "long": "\u200b" * 900}, str).split('" … (')
+    assert shown.count(r"\u200b") + int(left.split()[0]) == 900
+
+
 @pytest.mark.parametrize("many", [[""] * 100_000, {str(n): "" for n in range(50_000)}])
 @pytest.mark.parametrize("members", [1, 2, 399])
 def test_of_many_texts_no_more_are_read_than_can_be_shown(many, members):

@@ -99,7 +99,7 @@ class _Part:
         """How many characters it has, an escape being one."""
         return len(self.shown) + self.more + 2 * self.is_text
 
-    def cut(self, most: int) -> tuple[str, int]:
+    def cut(self, most: float) -> tuple[str, int]:
         """Return at most ``most`` characters of it, and how many it has besides."""
         room, kept = most - 2 * self.is_text, list[str]()
         if room < 0:
@@ -115,8 +115,8 @@ class _Part:
     def within(self, most: float) -> str:
         """Return it whole, or with how much is left out, if it is longer than ``most`` characters."""
         if self.size <= most:
-            return self.cut(_ARGUMENTS_MAX)[0]
-        head, left = self.cut(int(most) - _NOTE_MAX)
+            return self.cut(most)[0]
+        head, left = self.cut(most - _NOTE_MAX)
         return f"{head} … {_left_out(left)}"
 
 
@@ -147,7 +147,7 @@ class _Json:
         """Return it whole, or its beginning with how much is left out, if it is longer than ``most`` characters."""
         if self.size <= most:
             return "".join(part.within(most) for part in self.parts)
-        room, shown = int(most) - _NOTE_MAX, list[str]()
+        room, shown = most - _NOTE_MAX, list[str]()
         for number, part in enumerate(self.parts):
             head, left = part.cut(room)
             shown.append(head)
