@@ -80,7 +80,8 @@ async def test_names_have_none_since_rules_name_them(tmp_path):
 
 @pytest.mark.parametrize("written", [JOINED, f"{DENIED[:3]}\u200c{DENIED[3:]}", f"db__{JOINED}", f"`{JOINED}`"])
 async def test_no_joiner_hides_a_denied_name(tmp_path, written):
-    tools = [tool(DENIED, "Deletes all."), tool("count", f"{WANT}, counts what {written} deletes.")]
+    schema = {"type": "string", "enum": ["rows", written.strip("`")]}
+    tools = [tool(DENIED, "Deletes all."), tool("count", f"{WANT}, counts what {written} deletes.", {"of": schema})]
     put(repo(tmp_path), "notes", "Counts.", f"# Notes\n\n1. {WANT}. Use {written} now.\n")
     config = {**skills(), "policy": {"deny": [f"db__{DENIED}"]}}
     async with world(tmp_path, {"db": tools}, config, listing="auto") as w, w.client() as client:

@@ -298,16 +298,14 @@ def _joins(char: str) -> bool:
     return unicodedata.category(char)[0] in "LM"
 
 
-def _is_symbol(char: str) -> bool:
-    return char != "" and unicodedata.category(char) in _SYMBOLS and not _undrawn().match(char)
-
-
 def _is_styled(text: str, at: int) -> bool:
     """Return whether the character before ``at`` is one that U+FE0F makes an emoji."""
     before = text[at - 1 : at]
     if before.isascii():
         return before != "" and before in _KEYS and text[at + 1 : at + 2] == _KEYCAP
-    return before in _STYLED_BESIDES or _is_symbol(before)
+    if before in _STYLED_BESIDES:
+        return True
+    return unicodedata.category(before) in _SYMBOLS and not _undrawn().match(before)
 
 
 def one_line(text: str) -> str:

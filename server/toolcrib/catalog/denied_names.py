@@ -1,7 +1,7 @@
 """Names of tools inside texts: those that a caller may not use are removed, those that may be missing are listed."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -53,7 +53,6 @@ class DeniedNames:
 
     def __contains__(self, name: str) -> bool:
         """Return whether ``name`` is, or could be, that of a tool hidden from the caller."""
-        name = unjoined(name)
         known = self._known(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
@@ -263,12 +262,10 @@ class NameMasker:
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
-        read, plain = self._cleaned(text), unjoined(text)
-        if plain != text and unjoined(read[0]) != (as_plain := self._cleaned(plain))[0]:
-            return as_plain  # there is a joiner inside of a name
-        return read
+        reading = _whatever_joins(text, self._cleaned)
+        return reading.text, reading.named
 
-    def _cleaned(self, text: str) -> tuple[str, tuple[str, ...]]:
+    def _cleaned(self, text: str) -> _Reading:
         from toolcrib.catalog.name_detection import places  # noqa: PLC0415 - as above
 
         named: dict[str, None] = {}
@@ -281,7 +278,7 @@ class NameMasker:
                 named.update(dict.fromkeys(self._deferred(word) if place.kind == "alone" else reading.named))
             if reading.text != word:
                 left.append((place, reading.text))
-        return _replaced(text, left), tuple(named)[:MENTIONED_MAX]
+        return _Reading(_replaced(text, left), tuple(named)[:MENTIONED_MAX])
 
     def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``names``, the entries of a skill's list of tools, that the reader may know of.
@@ -313,14 +310,11 @@ class NameMasker:
 
         read = _unknown(names).read
 
-        def without(text: str) -> str:
+        def cleaned(text: str) -> _Reading:
             left = ((each, read(text[each.start : each.end], each.kind != "prose").text) for each in places(text))
-            return _replaced(text, left)
+            return _Reading(_replaced(text, left))
 
-        found, plain = without(text), unjoined(text)
-        if plain != text and unjoined(found) != (as_plain := without(plain)):
-            return as_plain  # as in clean()
-        return found
+        return _whatever_joins(text, cleaned).text
 
     def without(self, candidate: str, lost: frozenset[str] = frozenset()) -> str:
         """Return what is left of a candidate, in the form of ``places.candidates``, without denied names; or all of it.
@@ -369,6 +363,15 @@ def _replaced(text: str, left: Iterable[tuple["Place", str]]) -> str:
             pieces += [text[at : place.start], word.replace(_GONE, instead_of(text, place))]
             at = place.end
     return "".join([*pieces, text[at:]])
+
+
+def _whatever_joins(text: str, read: Callable[[str], _Reading]) -> _Reading:
+    """Return the reading of a text; of the text without joiners, if one of them is inside of a name that it removes."""
+    reading, plain = read(text), unjoined(text)
+    if plain == text:
+        return reading
+    as_plain = read(plain)
+    return reading if unjoined(reading.text) == as_plain.text else as_plain
 
 
 def _joined(readings: Iterable[_Reading]) -> _Reading:

@@ -205,10 +205,17 @@ def _candidate(text: str, place: Place) -> str:
 
 
 def counted_candidates(text: str) -> Counter[str]:
-    """Return the texts of :func:`candidates`, each with its count, also without joiners; faster for a long text."""
-    if unjoined(text) != text:
-        return _counted(text) | _counted(unjoined(text))
-    return _counted(text)
+    """Return the texts of :func:`candidates`, each with its count; faster for a long text. See also :func:`as_seen`."""
+    counts = Counter[str]()
+    for seen in as_seen(text):
+        counts |= _counted(seen)
+    return counts
+
+
+def as_seen(text: str) -> tuple[str, ...]:
+    """Return a text, and if it has joiners the same without: one inside of a name divides it for no reader."""
+    plain = unjoined(text)
+    return (text,) if plain == text else (text, plain)
 
 
 def _counted(text: str) -> Counter[str]:
@@ -256,13 +263,11 @@ class Candidates:
             yield from (self._made(text[start:end]) for start, end in pairwise(bounds))
         else:
             found = candidates(text)
-            if unjoined(text) != text:
-                found += [(0, each) for each in self._made(text)]
+            found += [(0, each) for plain in as_seen(text)[1:] for each in self._found(plain)]
             yield from ([name for at, name in found if start <= at < end] for start, end in pairwise(bounds))
 
     def _made(self, text: str) -> tuple[str, ...]:
-        # A joiner inside of a name divides it here, and for nobody who reads it.
-        return self._found(text) if unjoined(text) == text else (*self._found(text), *self._found(unjoined(text)))
+        return tuple(chain.from_iterable(map(self._found, as_seen(text))))
 
     def _found(self, text: str) -> tuple[str, ...]:
         if not _has_code(text):
@@ -320,7 +325,7 @@ def may_name_a_tool(value: str) -> bool:
 
     A single word is an action of many: denying one server's ``delete`` must not cut what others allow.
     """
-    return _VALUE.match(value) is not None and is_several_words(value)
+    return _VALUE.match(unjoined(value)) is not None and is_several_words(value)
 
 
 def is_several_words(name: str) -> bool:
