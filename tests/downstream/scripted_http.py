@@ -140,7 +140,7 @@ async def healthy(request: Request) -> Answer:
         case "tools/call":
             text = json.dumps(request.message["params"]["arguments"])
             return result(request, {"content": [{"type": "text", "text": text}]})
-        case "GET":
-            return Answer(405)
-        case _:
-            return Answer(202)
+        case "ping":
+            return result(request, {})
+        case verb:
+            return Answer(405 if verb == "GET" else 202)

@@ -352,6 +352,23 @@ async def test_an_older_server_that_does_not_know_the_session_any_more_gets_a_ne
         assert len(server.calls()) == 3
 
 
+async def test_an_older_server_that_refuses_all_in_a_session_gets_a_new_one():
+    is_gone = False
+
+    async def script(request: Request) -> Answer | None:
+        refuses = is_gone and older.sessions == 1 and request.verb == "POST"
+        return Answer(503) if refuses else await older(request)
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url, sse=True)) as it:
+        older = Older()
+        await it.call("web", "echo")
+        is_gone = True
+        with pytest.raises(DownstreamError, match="the next call begins a new one"):
+            await it.call("web", "echo")
+        assert await it.text("web", "echo", {"n": 1}) == '{"n": 1}'
+        assert older.sessions == 2
+
+
 async def test_an_older_server_that_refuses_a_call_is_told_at_once_and_the_connection_stays():
     async with scripted(script := Older()) as server, fleet_of(http_settings(server.url, sse=True)) as it:
         await it.call("web", "echo")

@@ -223,7 +223,7 @@ class Calls:
         suspended_calls: SuspendedCalls,
         tasks: TaskGroup,
         connection: Callable[[], Awaitable[Connection]],
-        note_login: Callable[[Failure], None],
+        note_login: Callable[[Connection, Failure], None],
     ) -> None:
         self._settings, self._limits = settings, limits
         self._live_list, self._relays = live_list, relays
@@ -298,7 +298,8 @@ class Calls:
         # Counted all the time, also between two looks: its server is not idle.
         self.in_flight += 1
         try:
-            result = await task.end(call)
+            with task.connection.in_use():
+                result = await task.end(call)
             is_error = bool(result.get("isError"))
             return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
         except (ConnectionLost, Challenged, DownstreamError) as error:
@@ -336,7 +337,7 @@ class Calls:
         """Send the request and wait for its result, no longer than the deadline allows."""
         self.in_flight += 1
         try:
-            with call.deadline.begin():
+            with call.deadline.begin(), connection.in_use():
                 try:
                     self._capacity.acquire_nowait()
                 except anyio.WouldBlock:
@@ -367,7 +368,7 @@ class Calls:
             await anyio.lowlevel.checkpoint_if_cancelled()
             return await self._lost(connection, str(error))
         if isinstance(error, Challenged):
-            return self._challenged(error)
+            return self._challenged(connection, error)
         return DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data))
 
     async def _rounds(self, connection: Connection, call: Call) -> JsonObject:
@@ -375,6 +376,8 @@ class Calls:
 
         If its caller can be asked at once, it is sent as often as the server asks by its results.
         """
+        if connection.is_lost:  # since the call was given it
+            raise Undelivered("its connection was given up")
         if call.fingerprint is not None:
             if not connection.is_listed:
                 await self._live_list.catch_up(connection)
@@ -422,13 +425,13 @@ class Calls:
         except MCPError as error:
             raise self._not_answered(error.message) from None
 
-    def _challenged(self, challenged: Challenged) -> DownstreamError | LoginNeeded:
+    def _challenged(self, connection: Connection, challenged: Challenged) -> DownstreamError | LoginNeeded:
         """Return the error for a caller when the server requires a login."""
         failure = login_failure(self._settings, str(challenged), challenged.data)
         if failure.needs_login:
             # Of a login that does not reach this tool, the other tools and calls go on.
             if not as_object(challenged.data).get("wants_more"):
-                self._note_login(failure)
+                self._note_login(connection, failure)
             return login_needed(self._settings, failure)
         return DownstreamError(INTERNAL_ERROR, f"{self._clean(failure.reason)}. {failure.remedy}")
 

@@ -1,9 +1,9 @@
 """A live connection to a server: negotiated, its requests, its tool list, and the changes that the server announces."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Literal, cast
 
 import anyio
@@ -19,9 +19,19 @@ from toolcrib.base.json_decoding import collector_paused, without_lone_surrogate
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
+from toolcrib.downstream.failures import (
+    advice_on,
+    is_closed,
+    is_end,
+    is_forgotten,
+    is_undelivered,
+    reason_of,
+    wants_login,
+)
+from toolcrib.downstream.http import ClientFault
 from toolcrib.downstream.isolation import TASKS, relayable
 from toolcrib.downstream.relays import Call, Relays, current_call
+from toolcrib.downstream.sessions import PING_S, SESSION_NOT_FOUND, Renewal, names_lost_session
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
     MCP_METHOD_HEADER,
@@ -121,7 +131,7 @@ class Announcements:
         self.changes = 0
         self.list_changed = anyio.Event()
         self.offers_changed = anyio.Event()
-        self.on_updated: Callable[[str], None] = _ignore
+        self.on_updated: Callable[[str], None] = ignore_update
         self._kinds: set[OfferKind] = set()
 
     def take(self) -> frozenset[OfferKind]:
@@ -166,7 +176,7 @@ class Announcements:
         self.offers_changed.set()
 
 
-def _ignore(_uri: str) -> None:
+def ignore_update(_uri: str) -> None:
     """Ignore an update of a resource without a subscription."""
 
 
@@ -310,16 +320,19 @@ class Challenged(Exception):
 class Connection:
     """A connected, negotiated server. Make one with :func:`connect`.
 
-    ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
+    ``closed`` is set when it has ended, ``retired`` when it takes no more calls. One that ``is_lost`` has only lost its
+    session: calls under way in it may still end. ``renewal`` says when a session may be given up that is in doubt.
     ``announcements`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list
     knows of that was last taken in. ``declared`` are the client capabilities declared to a server of the handshake era;
     ``relays`` gets its requests and notifications. ``makes_tasks``: a call of some tool may become a task;
     ``task_tools`` has those that say so, each with its ``taskSupport`` (2025-11-25).
     """
 
-    def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
+    def __init__(
+        self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject, renewal: Renewal
+    ) -> None:
         self._streams = streams
-        self._tasks = tasks
+        self._tasks, self._renewal = tasks, renewal
         self._channel = streams.channel
         self.announcements = Announcements()
         self.session = ClientSession(
@@ -328,18 +341,42 @@ class Connection:
             message_handler=self.announcements.receive,
         )
         self._log_level: str | None = None
-        self._ids = count(1)
+        self._ids = relays.request_ids
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self._held: dict[str, anyio.CancelScope] = {}
         self.task_tools: dict[str, str] = {}
         self.makes_tasks = False
         self.closed, self.retired = self._channel.ended, anyio.Event()
+        self.is_lost = False
+        self._under_way, self._unused = 0, anyio.Event()
         self.changes_listed = -1  # no list has been taken in yet
 
     @property
     def is_over(self) -> bool:
         """Whether it accepts no more calls."""
         return self.closed.is_set() or self.retired.is_set()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a call is under way."""
+        return self._under_way > 0
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Have the block count as a call under way."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._unused.set()
+
+    async def wait_until_unused(self) -> None:
+        """Wait until no call is under way."""
+        while self._under_way:
+            self._unused = anyio.Event()
+            await self._unused.wait()
 
     @property
     def is_listed(self) -> bool:
@@ -499,14 +536,65 @@ class Connection:
             params = without_lone_surrogates(params) if self._streams.http else params
             return await self._channel.send_raw_request(method, params, options)
         except MCPError as error:
-            if is_undelivered(error) or is_end(error):
-                self.retired.set()
-            raise
+            raise await self._judged(error, call) from None
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
         finally:
             if token is not None:
                 current_call.reset(token)
+
+    async def _judged(self, error: MCPError, call: Call | None) -> MCPError:
+        """Return the error to raise for one; if it says that the connection or its session is gone, retire it."""
+        if is_end(error):
+            self.retired.set()
+        elif self.changes_listed < 0 or self.retired.is_set():
+            pass  # a start is told, and tried again, as such; and what is retired already is not lost once more
+        elif is_forgotten(error) or await self._may_be_lost(error):
+            return self._lost_by(error, call)
+        if is_undelivered(error):
+            self.lose()
+        return error
+
+    async def _may_be_lost(self, error: MCPError) -> bool:
+        """Return whether an answer says that our session is gone, or seems to and a ping gets the same."""
+        if isinstance(error, ClientFault):
+            return error.is_session_in_doubt
+        if not self._streams.http or self.era == "modern" or not names_lost_session(error.message):
+            return False
+        # By any other code a server may speak of sessions that its tools have.
+        return error.code == SESSION_NOT_FOUND or await self._ping_fails_alike(error)
+
+    async def _ping_fails_alike(self, error: MCPError) -> bool:
+        with anyio.move_on_after(PING_S):
+            try:
+                await self._channel.send_raw_request("ping", None, {"cancel_on_abandon": False})
+            except MCPError as other:
+                return other.code == error.code and names_lost_session(other.message)
+        return False
+
+    def _lost_by(self, error: MCPError, call: Call | None) -> MCPError:
+        """Give up the session, unless another was given up just now, and return what is to be raised."""
+        if self.retired.is_set():  # while the ping was under way
+            return error
+        if (pause_s := self._renewal.pause_s) <= 0:
+            self._renewal.note()
+            self.lose()
+            if is_forgotten(error):
+                return error
+        not_repeated = "nothing ran" if is_forgotten(error) else "this call was not repeated"
+        told = [] if call is None else [not_repeated]
+        told.append(
+            f"a new session can begin in {math.ceil(pause_s)} s" if pause_s > 0 else "the next call begins a new one"
+        )
+        text = f"{error.message}; the server seems to have forgotten our session: {', and '.join(told)}"
+        # No longer a fault of ours: neither sent again, nor with advice about headers.
+        return MCPError(types.INTERNAL_ERROR if isinstance(error, ClientFault) else error.code, text, error.error.data)
+
+    def lose(self) -> None:
+        """Take no more calls, and let those under way end: the session is lost, or wants another login."""
+        if not self.retired.is_set():
+            self.is_lost = True
+            self.retired.set()
 
     def _stamped(self, method: str, params: JsonObject, options: CallOptions, call: Call | None) -> JsonObject:
         """Return params with what every request of 2026-07-28 has; ``options`` get the routing headers of HTTP."""
@@ -563,11 +651,11 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    streams: Streams, eras: Sequence[Era], relays: Relays, declared: JsonObject
+    streams: Streams, eras: Sequence[Era], relays: Relays, declared: JsonObject, renewal: Renewal
 ) -> AsyncGenerator[Connection]:
     """Negotiate over open streams and yield the connection. ``eras`` are those to try, the likelier one first.
 
-    ``relays`` and ``declared`` are as for :class:`Connection`.
+    ``relays``, ``declared`` and ``renewal`` are as for :class:`Connection`.
 
     Raises:
         DiedOnProbe: the server ended at the modern probe; a fresh one should be addressed the old way.
@@ -575,7 +663,7 @@ async def connect(
 
     """
     async with anyio.create_task_group() as tasks:
-        connection = Connection(streams, tasks, relays, declared)
+        connection = Connection(streams, tasks, relays, declared, renewal)
         async with connection.session:
             await _negotiate(connection, eras)
             listening = Listening(connection.session, connection.announcements, connection.closed)
@@ -684,15 +772,20 @@ class LiveList:
             changes = connection.announcements.changes
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
-                self.tools = await self._ingest(
-                    self._settings, await connection.list_tools(pages=self._pages), connection.greeting
-                )
+                self.tools = await self._ingest(self._settings, await self._listed(connection), connection.greeting)
             is_announced = changes > max(connection.changes_listed, 0)
             connection.changes_listed = changes
             self.era = connection.era
         # At once: clients whose own list differs by it are just being told, and hear of one change once.
         if is_announced:
             self._announced()
+
+    async def _listed(self, connection: Connection) -> RawList:
+        tools = await connection.list_tools(pages=self._pages)
+        if connection.is_lost:
+            # The next session may have been listed meanwhile, and this one is older.
+            raise ValueError("its session was given up meanwhile")
+        return tools
 
     async def read_again(self, connection: Connection) -> None:
         """Read the list once more, within the time that a start may take.

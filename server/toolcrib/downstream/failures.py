@@ -14,7 +14,16 @@ from pydantic import ValidationError
 from toolcrib.base.errors import LoginNeeded, ToolcribError, innermost
 from toolcrib.base.json_values import as_object
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, ClientFault, code_of, status_text
+from toolcrib.downstream.http import (
+    BROKEN,
+    FORGOTTEN,
+    REFUSED,
+    UNDELIVERED,
+    WANTS_LOGIN,
+    ClientFault,
+    code_of,
+    status_text,
+)
 from toolcrib.downstream.states import Failure
 
 _SHOWN = 3
@@ -77,7 +86,12 @@ _NO_LOGIN = (
 
 def is_undelivered(error: MCPError) -> bool:
     """Return whether the request never got to do anything: the address refused it, or did not know our session."""
-    return isinstance(error, ClientFault) and error.code == UNDELIVERED
+    return isinstance(error, ClientFault) and error.code in (UNDELIVERED, FORGOTTEN)
+
+
+def is_forgotten(error: MCPError) -> bool:
+    """Return whether that is because the server named our session as one that it does not know."""
+    return isinstance(error, ClientFault) and error.code == FORGOTTEN
 
 
 def is_closed(error: MCPError) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import count
 from typing import Any, Protocol
 
 import anyio
@@ -27,6 +28,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
 from toolcrib.downstream.relays import current_call
+from toolcrib.downstream.sessions import PING_S, SESSION_NOT_FOUND, names_lost_session
 from toolcrib.jsonrpc.sdk import ReadStream, SessionMessage, StreamDispatcher, WriteStream
 
 UNDELIVERED = -39_404
@@ -38,6 +40,9 @@ BROKEN = -39_405
 REFUSED = -39_403
 """Likewise: the address answered 401 or 403."""
 
+FORGOTTEN = -39_406
+"""Likewise: it named our session as one that it does not know, and refused the request for it."""
+
 WANTS_LOGIN = -39_401
 """Likewise: because it requires a login by OAuth, or one with a wider scope, which its data's ``wants_more`` says.
 
@@ -46,13 +51,21 @@ The ``scope`` of the data is the one that the server names, if it names any."""
 _MARK = "toolcrib"
 """The member of an error's data that proves it to be ours."""
 
+_IN_DOUBT = "session_in_doubt"
+"""The member that a fault has after which a ping in the same session failed alike."""
+
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _ENCODING_SHOWN = 40
+_OWN_SHOWN, _READ_MAX, _HELD_MAX = 300, 4000, 4000
 _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 # Several schemes may stand in one header, or in several that are joined (RFC 9110, section 11.6.1).
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 _SESSION_WORDS = (b"session", b"not initialized")
+# What servers, and proxies in front of them, answer in place of 404 without a word about the session.
+_MAY_BE_LOST = frozenset({401, 403, 410, 500, 503})
+# With a word about the session: what is refused so was not begun. 408, 424, 429 and all above 499 may come late.
+_BEFORE_ANYTHING_RAN = frozenset({401, 403, 409, 410, 412, 422})
 _TAIL_S, _TAIL_BYTES = 0.1, 4096
 _REASON_S = 5.0
 """How long the body of a refusal is read: its status alone says most, and nobody else ends one that never ends."""
@@ -86,7 +99,14 @@ class Login(Protocol):
 
 
 class ClientFault(MCPError):
-    """An error that :class:`HttpClient` answered in place of the server: what its code says is true."""
+    """An error that :class:`HttpClient` answered in place of the server: what its code says is true.
+
+    ``is_session_in_doubt``: a ping in the same session failed alike.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, *, is_session_in_doubt: bool = False) -> None:
+        super().__init__(code, message, data)
+        self.is_session_in_doubt = is_session_in_doubt
 
 
 class HttpChannel(StreamDispatcher):
@@ -108,8 +128,9 @@ class HttpChannel(StreamDispatcher):
             # ran, and the call would be sent again: only who knows the mark, which is never sent, can say so.
             if data.get(_MARK) != self._mark:
                 raise
-            rest = {name: value for name, value in data.items() if name != _MARK}
-            raise ClientFault(error.code, error.message, rest or None) from None
+            rest = {name: value for name, value in data.items() if name not in (_MARK, _IN_DOUBT)}
+            is_in_doubt = _IN_DOUBT in data
+            raise ClientFault(error.code, error.message, rest or None, is_session_in_doubt=is_in_doubt) from None
 
 
 class HttpClient(httpx2.AsyncClient):
@@ -135,6 +156,7 @@ class HttpClient(httpx2.AsyncClient):
         self._shown_url, self._bounds, self._mark = shown_url, bounds, mark
         self._deliver, self._login = deliver, login
         self._learned = learned or Learned()
+        self._pings = count(1)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
@@ -163,6 +185,8 @@ class HttpClient(httpx2.AsyncClient):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         kind = _Events if self._has_events(request, response) else _Body
         response.stream = kind(response.stream, self._bounds, MaskedBytes(self._learned))
+        if request.method == "POST" and kind is _Body:
+            response.stream = _Identified(response.stream, request)
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
@@ -202,15 +226,50 @@ class HttpClient(httpx2.AsyncClient):
     async def _explained(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a refusal as it is if it is a JSON-RPC error, else one made of its status; know a lost session."""
         body = await _body(response)
-        if _has_session(request) and _has_lost_session(response.status_code, body):
+        has_session = _has_session(request)
+        if has_session and _has_lost_session(response.status_code, body):
             return self._answer(request, UNDELIVERED, "it no longer knows our session")
         was_sent = "authorization" in request.headers
         is_expected = self._login is not None and (self._login.is_expected or was_sent)
         code = code_of(response, is_expected=is_expected)
-        if code != WANTS_LOGIN and self._deliver is None and _is_own_error(body):
+        own = _own_error(body) if self._deliver is None else None
+        if has_session and (answer := await self._lost_answer(request, response, body, code)):
+            return answer
+        if code != WANTS_LOGIN and own:
             return response
         challenge = challenge_of(response) if code == WANTS_LOGIN else None
         return self._answer(request, code, status_text(response), self._wanted(challenge) if challenge else None)
+
+    async def _lost_answer(
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes, code: int
+    ) -> httpx2.Response | None:
+        """Return the answer to a request that was refused for its session, or may have been; None for any other."""
+        status, own = response.status_code, _own_error(body)
+        # Where a login can be had, the want of one is told first; the next call begins a new session as well.
+        if (code == WANTS_LOGIN and self._login is not None) or not _is_request(request):
+            return None
+        said = own.message if own is not None else body[:_READ_MAX].decode(errors="replace")
+        is_named = names_lost_session(said)
+        is_sure = is_named and own is not None and own.code == SESSION_NOT_FOUND
+        if not is_sure and not ((is_named or status in _MAY_BE_LOST) and await self._ping_gets(status, request)):
+            return None
+        text = status_text(response) if own is None else f"{status_text(response)}: {truncate(said, _OWN_SHOWN)}"
+        if is_named and status in _BEFORE_ANYTHING_RAN:
+            return self._answer(request, FORGOTTEN, text)
+        return self._answer(request, code, text, {_IN_DOUBT: True})
+
+    async def _ping_gets(self, status: int, request: httpx2.Request) -> bool:
+        """Whether a ping in the session of a refused request gets the same status."""
+        message = types.JSONRPCRequest(jsonrpc="2.0", id=f"toolcrib-ping-{next(self._pings)}", method="ping")
+        content = message.model_dump_json(by_alias=True, exclude_none=True)
+        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
+        ping = self.build_request("POST", request.url, headers=headers, content=content)
+        with anyio.move_on_after(PING_S), suppress(httpx2.TransportError):
+            # Not read: it may be a stream.
+            pong = await super().send(ping, stream=True)
+            await pong.aclose()
+            return pong.status_code == status
+        return False
 
     def _wanted(self, challenge: Challenge) -> JsonObject:
         """Return the facts of a challenge for the caller, redacted: a server may put anything into the scope."""
@@ -233,7 +292,7 @@ class HttpClient(httpx2.AsyncClient):
         error = types.JSONRPCError(jsonrpc="2.0", id=message.get("id"), error=detail)
         if self._deliver is not None:
             # Notifications, and answers of ours to the server, are not answered.
-            if "method" in message and "id" in message:
+            if _is_request(request):
                 self._deliver(SessionMessage(error))
             # On this transport answers come by the event stream, and a POST is only accepted.
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
@@ -279,6 +338,41 @@ class _Body(httpx2.AsyncByteStream):
             )
         if self._values.add(chunk) > self._bounds.values:
             raise httpx2.StreamError(f"an answer of more than {self._bounds.values} values (limits.message_values)")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Identified(httpx2.AsyncByteStream):
+    """The body of an answer to ``request``. An error that names none is the answer to it; the SDK would wait on."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, request: httpx2.Request) -> None:
+        self._stream, self._request = stream, request
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        held, chunks = b"", aiter(self._stream)
+        async for chunk in chunks:
+            held += chunk
+            if len(held) > _HELD_MAX:
+                # Too long for an error: it is passed on as it comes.
+                yield held
+                break
+        else:
+            yield self._identified(held)
+            return
+        async for chunk in chunks:
+            yield chunk
+
+    def _identified(self, body: bytes) -> bytes:
+        if b'"error"' not in body:
+            return body
+        try:
+            answer = as_object(json.loads(body))
+        except (ValueError, RecursionError):
+            return body
+        if "error" not in answer or answer.get("id") is not None:
+            return body
+        return json.dumps({**answer, "id": as_object(json.loads(self._request.content)).get("id")}).encode()
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -337,11 +431,18 @@ async def _body(response: httpx2.Response) -> bytes:
     return b""
 
 
-def _is_own_error(body: bytes) -> bool:
+def _own_error(body: bytes) -> types.ErrorData | None:
     try:
-        return isinstance(jsonrpc_message_adapter.validate_json(body, by_name=False), types.JSONRPCError)
+        message = jsonrpc_message_adapter.validate_json(body, by_name=False)
     except ValidationError:
-        return False
+        return None
+    return message.error if isinstance(message, types.JSONRPCError) else None
+
+
+def _is_request(request: httpx2.Request) -> bool:
+    """Whether what was posted is a request, and neither a notification nor an answer."""
+    message = as_object(json.loads(request.content))
+    return "method" in message and "id" in message
 
 
 def _has_session(request: httpx2.Request) -> bool:

@@ -28,6 +28,7 @@ from toolcrib.downstream.connection import (
     LiveList,
     LiveTools,
     connect,
+    ignore_update,
     rest_s,
 )
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
@@ -35,6 +36,7 @@ from toolcrib.downstream.isolation import SHARED, Isolation, Scope
 from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
 from toolcrib.downstream.programs import may_download
 from toolcrib.downstream.relays import Call, Relays
+from toolcrib.downstream.sessions import Renewal
 from toolcrib.downstream.states import Arriving, Failure, Spoken, State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector
@@ -106,16 +108,21 @@ class DownstreamDependencies:
 _DOWNLOAD_S = 3.0
 """An installed package has usually started by then."""
 
-_DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
+_DRAIN_S = 1.0
 _SHORT_PAUSE_S = 1.0
 """A caller waits for the next start if the pause is at most this long; otherwise it gets the reason immediately."""
 
 
 @dataclass(slots=True)
 class _Start:
-    """One attempt to start, shared by all waiters. Unless ``wanted``, the server is only listed."""
+    """One attempt to start, shared by all waiters. Unless ``wanted``, the server is only listed.
+
+    It begins when ``before`` is set, and sets ``over`` for the next one.
+    """
 
     wanted: bool
+    before: anyio.Event
+    over: anyio.Event = field(default_factory=anyio.Event)
     deadline: float = math.inf
     done: anyio.Event = field(default_factory=anyio.Event)
     connection: Connection | None = None
@@ -145,7 +152,9 @@ class Downstream:
         self._list = LiveList(settings, dependencies.ingest, dependencies.limits.list_pages, era, announced)
         self._dependencies, self._tasks = dependencies, tasks
         self._clean = settings.redactor.clean
-        self._owner = anyio.Lock()
+        self._renewal = Renewal(anyio.current_time)
+        self._owned, self._last_over = 0, anyio.Event()
+        self._last_over.set()
         self._has_left, self._drain_s = False, _DRAIN_S
         self._start: _Start | None = None
         self._backoff = Backoff(anyio.current_time)
@@ -238,7 +247,8 @@ class Downstream:
             key = self.settings.key
             raise StartFailed(key, f"The server {key!r} was changed or removed in the config. Nothing ran.")
         if start is None:
-            start = self._start = _Start(wanted)
+            start = self._start = _Start(wanted, self._last_over)
+            self._last_over = start.over
             self._tasks.start_soon(self._own, start)
         # A call may join a start that was only for listing: the server then stays up.
         start.wanted = start.wanted or wanted
@@ -287,25 +297,34 @@ class Downstream:
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
         # A new start waits until the last connection is released: no two processes of a server run at a time.
-        async with self._owner:
-            start.deadline = anyio.current_time() + self._start_timeout_s
+        await start.before.wait()
+        start.deadline = anyio.current_time() + self._start_timeout_s
+        self._owned += 1
+        try:
             try:
-                try:
-                    await self._live(start, self._eras())
-                except* DiedOnProbe:
-                    if self._start is start:
-                        await self._live(start, ("legacy",))
-            except* Exception as failures:  # barrier: a server's task; one bad server never takes others down
-                self._fail(start, failure_of(failures, self.settings))
-            finally:
-                self._end(start)
-                if self.status.state in (State.STARTING, State.READY):
-                    # It was stopped during its start, the fleet is closed, or why the server went away was not known
-                    # in time: whoever reads the events would take it for one that is up.
-                    self._set(State.SLEEPING)
-                self.offers.first.set()
-                if self.subscriptions.are_needed:
-                    self._tasks.start_soon(self.subscriptions.revive)
+                await self._live(start, self._eras())
+            except* DiedOnProbe:
+                if self._start is start:
+                    await self._live(start, ("legacy",))
+        except* Exception as failures:  # barrier: a server's task; one bad server never takes others down
+            self._fail(start, failure_of(failures, self.settings))
+        finally:
+            self._owned -= 1
+            self._hand_over(start)
+
+    def _hand_over(self, start: _Start) -> None:
+        """Let the next start begin, to which the state of the server belongs from now on."""
+        if start.over.is_set():
+            return
+        self._end(start)
+        if self.status.state in (State.STARTING, State.READY):
+            # It was stopped during its start, the fleet is closed, or why the server went away was not known in time:
+            # whoever reads the events would take it for one that is up.
+            self._set(State.SLEEPING)
+        self.offers.first.set()
+        start.over.set()
+        if self.subscriptions.are_needed:
+            self._tasks.start_soon(self.subscriptions.revive)
 
     def _eras(self) -> Sequence[Era]:
         """Return the eras to try: the configured one, or both, beginning with the one in which all can be asked."""
@@ -319,12 +338,13 @@ class Downstream:
         limit = "limits.first_start_timeout_s" if self._may_download else "its connect_timeout_s"
         silent = f"it did not answer within {self._start_timeout_s:g} s ({limit})"
         self._set(State.STARTING)
-        # A new connection has nothing to do with requests that were given up on the last one.
-        self._relays.forget()
+        if self._owned == 1:
+            # A new connection has nothing to do with requests that were given up on the last one.
+            self._relays.forget()
         with anyio.CancelScope(deadline=start.deadline) as bounded:
             async with self._dependencies.connector(self.settings, self._dependencies.limits) as streams:
                 try:
-                    async with connect(streams, eras, self._relays, self.scope.declared) as connection:
+                    async with connect(streams, eras, self._relays, self.scope.declared, self._renewal) as connection:
                         connection.announcements.on_updated = self.subscriptions.notify_listeners
                         await self._list.read(connection)
                         self.was_never_listed = False
@@ -333,7 +353,7 @@ class Downstream:
                         await self._serve(start, connection, self._spoken(connection, eras))
                         bounded.deadline = anyio.current_time() + self._dependencies.limits.close_timeout_s
                         known = await streams.explain() if connection.closed.is_set() else ""
-                        if self.status.state is not State.NEEDS_LOGIN:
+                        if self.status.state is not State.NEEDS_LOGIN and not start.over.is_set():
                             self._set(State.SLEEPING, self._clean(known))
                 except* DiedOnProbe:
                     raise
@@ -406,7 +426,7 @@ class Downstream:
         if not start.wanted:
             await self.offers.read(connection)
         # From the first, or meanwhile. It may have been stopped since; a call that had joined goes on all the same.
-        if start.wanted or self.calls.in_flight:
+        if start.wanted or connection.is_used:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.offers.follow, connection)
                 tasks.start_soon(self.subscriptions.renew, connection)
@@ -416,7 +436,16 @@ class Downstream:
                     tasks.start_soon(self._sleep_when_idle, start, tasks.cancel_scope)
                 await connection.closed.wait()
                 tasks.cancel_scope.cancel()
+        if connection.is_lost:
+            await self._part(start, connection)
         self._end(start)
+
+    async def _part(self, start: _Start, connection: Connection) -> None:
+        """Hand over, and let the calls under way end in the session that was lost to others."""
+        connection.announcements.on_updated = ignore_update
+        self._hand_over(start)
+        with anyio.move_on_after(self._dependencies.limits.call_max_s):
+            await connection.wait_until_unused()
 
     async def _refresh(self, connection: Connection) -> None:
         """List again soon after the server announces a change, with a bounded share of the time."""
@@ -437,9 +466,9 @@ class Downstream:
     async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
         """Close a connection that accepts no more calls, once those in progress were notified."""
         await connection.retired.wait()
-        with anyio.move_on_after(self._drain_s):
-            while self.calls.in_flight:
-                await anyio.sleep(_DRAIN_POLL_S)
+        if not connection.is_lost:
+            with anyio.move_on_after(self._drain_s):
+                await connection.wait_until_unused()
         serving.cancel()
 
     @property
@@ -488,13 +517,13 @@ class Downstream:
         told = replace(failure, reason=self._clean(failure.reason))
         self._set(State.NEEDS_LOGIN if failure.needs_login else State.FAILED, told.reason, told)
 
-    def _note_login(self, failure: Failure) -> None:
-        """Record that the running server requires a login."""
+    def _note_login(self, connection: Connection, failure: Failure) -> None:
+        """Record that the running server requires a login, unless another connection is in use by now."""
         start = self._start
-        if start is not None and start.connection is not None:
+        if start is not None and start.connection is connection:
             self._note_failure(failure)
             self._end(start)
-            start.connection.retired.set()
+            connection.lose()
 
     def _start_failed(self) -> StartFailed:
         key, failure = self.settings.key, self.status.failure or Failure(self.status.reason or "it was stopped")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
@@ -196,7 +197,8 @@ class Relays:
     """Routes what one server sends. ``asks_apart``: over HTTP it has asked by a stream that belongs to no request.
 
     ``declared`` are the client capabilities declared to it at the handshake. ``is_exclusive``: only one client ever
-    uses its connection.
+    uses its connection. ``request_ids`` number what is sent, on all its connections: one whose session was lost may
+    still be in use beside the next.
     """
 
     def __init__(
@@ -214,6 +216,7 @@ class Relays:
         self._owner: Request | None = None
         self._elicitations = Recent[str, Request](_ELICITATIONS)
         self._notifying = 0
+        self.request_ids = count(1)
 
     # -- requests under way ----------------------------------------------------------------------
 
