@@ -72,10 +72,10 @@ async def test_a_new_list_takes_the_place_of_the_old_one_and_of_no_others(tmp_pa
 
 async def test_the_live_fingerprints_are_those_of_the_catalog(tmp_path):
     with indexing(tmp_path) as it:
-        live = await it.take_in("a", tool("x"), tool("y"), tool("y"), 7)
+        live = await it.take_in("a", tool("x"), tool("y"), tool("y", "Another."), 7)
         assert live == {known.name: known.fingerprint for known in it.indexer.current().tools}
-        assert list(live) == ["x"]
-        assert [refused.name for refused in it.indexer.refused["a"]] == ["#4", "y"]
+        assert list(live) == ["x", "y"]
+        assert [refused.name for refused in it.indexer.refused["a"]] == ["y", "#4"]
 
 
 async def test_every_step_is_told_with_what_was_before_and_what_is_after(tmp_path):

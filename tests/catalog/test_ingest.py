@@ -212,10 +212,25 @@ def test_a_definition_is_bounded_in_size_and_depth():
     assert "limits.definition_max_bytes is 1024" in reason({"name": "f", "x": "ü" * 512}, definition_max_bytes=1024)
 
 
-def test_a_name_listed_twice_is_refused_and_named():
-    taken = take([{"name": "a"}, {"name": "b"}, {"name": "a"}])
-    assert [record.name for record in taken.records] == ["b"]
-    assert taken.refused == (Refused("a", "is listed 2 times; only one tool can have this name"),)
+def test_a_tool_listed_again_is_taken_once_and_another_of_its_name_is_refused():
+    taken = take([{"name": "a"}, {"name": "b", "title": "B"}, {"name": "a"}, {"name": "b"}])
+    assert [(record.name, record.definition.get("title")) for record in taken.records] == [("a", None), ("b", "B")]
+    assert taken.refused == (Refused("b", "is listed again, and otherwise; the first is taken"),)
+
+
+def test_a_bad_tool_takes_no_good_one_of_its_name_with_it():
+    taken = take([{"name": "a", "inputSchema": {"type": "string"}}, {"name": "a"}, {"name": "b"}])
+    assert [record.name for record in taken.records] == ["a", "b"]
+    assert [each.name for each in taken.refused] == ["a"]
+
+
+def test_tools_of_one_name_that_are_nested_too_deeply_to_compare_are_two():
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    taken = take([{"name": "a"}, {"name": "b", "x": deep}, {"name": "b", "x": {"a": deep}}])
+    assert [record.name for record in taken.records] == ["a"]
+    assert [each.name for each in taken.refused] == ["b", "b"]
 
 
 def test_two_names_with_one_public_name_are_both_refused(monkeypatch: pytest.MonkeyPatch):
@@ -229,7 +244,7 @@ def test_two_names_with_one_public_name_are_both_refused(monkeypatch: pytest.Mon
 def test_tools_beyond_the_limit_are_refused_together():
     taken = take([{"name": str(n)} for n in range(5)], shaping(limits={"tools_per_server": 2}))
     assert [record.name for record in taken.records] == ["0", "1"]
-    assert taken.refused == (Refused("3 more", "limits.tools_per_server is 2"),)
+    assert (taken.refused, taken.cut) == ((), "limits.tools_per_server is 2")
 
 
 HIDDEN = [{"name": "secret"}, {"name": "secret"}, {"name": "secret_2", "inputSchema": 5}, {"name": "secret three"}]

@@ -25,7 +25,7 @@ from toolcrib.downstream.connection import Era, Greeting
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies
-from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.states import RawList, State, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.policy.requests import OWN_REQUEST, Progress, Request
@@ -69,7 +69,8 @@ def session_of(*capabilities: str, is_modern: bool = False) -> Session:
 
 @dataclass
 class Watched:
-    """A running fleet. ``lists`` are the tool names of each listing with its era; ``states`` every change of state.
+    """A running fleet. ``lists`` are the tool names of each listing with its era, ``cuts`` why they are not whole;
+    ``states`` every change of state.
 
     A ``listing_error`` is what taking in a list fails with. Servers are used on the connections of ``session``.
     """
@@ -77,19 +78,21 @@ class Watched:
     session: Session = OWN_REQUEST.session
     fleet: Fleet = field(init=False)
     lists: list[tuple[str, list[str], Era]] = field(default_factory=list)
+    cuts: list[str] = field(default_factory=list)
     states: list[tuple[str, Status]] = field(default_factory=list)
     starting_most: int = 0
     listing_error: Exception | None = None
 
-    async def listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> Mapping[str, str]:
+    async def listed(self, server: ServerSettings, raw: RawList, greeting: Greeting) -> Mapping[str, str]:
         if self.listing_error is not None:
             raise self.listing_error
-        self.lists.append((server.key, [tool["name"] for tool in raw], greeting.era))
+        self.cuts.append(raw.cut)
+        self.lists.append((server.key, [tool["name"] for tool in raw.items], greeting.era))
         await anyio.lowlevel.checkpoint()
-        return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw}
+        return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw.items}
 
     async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        listed = await self.listed(server, raw, Greeting("legacy"))
+        listed = await self.listed(server, RawList(raw), Greeting("legacy"))
         return listed, listed
 
     def state_changed(self, key: str, status: Status) -> None:

@@ -14,7 +14,8 @@ from toolcrib.base.errors import StartFailed, StoreError
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Greeting, LiveList, LiveTools, Outdated
 from toolcrib.downstream.fleet import StartPlan
-from toolcrib.downstream.states import State
+from toolcrib.downstream.lists import ListBounds, read_list
+from toolcrib.downstream.states import RawList, State
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -34,15 +35,28 @@ async def test_all_pages_are_fetched(tmp_path: Path, era: Any):
 
 
 @pytest.mark.parametrize("loop", ["same", "fresh"])
-async def test_pages_without_an_end_are_refused(tmp_path: Path, loop: Any):
-    fake = FakeServer(tmp_path, cursor_loop=loop)
+async def test_a_list_that_repeats_itself_is_read_once(tmp_path: Path, loop: Any):
+    fake = FakeServer(tmp_path, tools=["a", "b"], cursor_loop=loop)
     async with fleet_of(settings_of(fake), list_pages=30) as it:
-        with pytest.raises(
-            StartFailed, match=r"its answer to tools/list does not end \(page 30 or a repeated cursor\)"
-        ):
-            await it.fleet["fake"].connection()
-        assert it.lists == []
-    assert len(fake.messages("tools/list")) == {"same": 2, "fresh": 30}[loop]
+        await it.fleet["fake"].connection()
+        assert it.lists == [("fake", ["a", "b"], "modern")]
+        assert it.cuts == ["its list repeats itself"]
+    assert len(fake.messages("tools/list")) == {"same": 2, "fresh": 3}[loop]
+
+
+async def test_a_page_that_does_not_come_costs_those_before_it_nothing():
+    async def ask(_method: str, params: Any) -> dict[str, Any]:
+        if params:
+            await anyio.sleep_forever()
+        return {"tools": [1, 2], "nextCursor": "2"}
+
+    async with passing(0.8 * DEADLINE_S):
+        with anyio.fail_after(DEADLINE_S):
+            found = await read_list(ask, "tools/list", "tools", ListBounds(9), keeps=lambda: True)
+    assert found == RawList([1, 2], "page 2 of its list did not come in time", is_passing=True)
+    async with passing(DEADLINE_S):
+        with pytest.raises(TimeoutError), anyio.fail_after(DEADLINE_S):
+            await read_list(ask, "tools/list", "tools", ListBounds(9), keeps=lambda: False)
 
 
 async def test_definitions_pass_undecoded_whatever_they_are(tmp_path: Path):
@@ -214,7 +228,7 @@ async def test_a_call_at_the_moment_when_a_server_goes_to_sleep_is_answered(tmp_
 
 
 async def test_who_is_cancelled_is_told_of_no_list_that_cannot_be_read(tmp_path: Path):
-    async def end_at_once(_server: ServerSettings, _raw: list[Any], _greeting: Greeting) -> LiveTools:
+    async def end_at_once(_server: ServerSettings, _raw: RawList, _greeting: Greeting) -> LiveTools:
         scope.cancel()
         raise StoreError("it closed the connection")
 

@@ -309,7 +309,7 @@ class _Talk:
                 return {**more, "supportedVersions": [MODERN], **about}
             case "logging/setLevel" if self._server.logs:
                 return {}
-            case "tools/list":
+            case "tools/list" if method not in self._server.pages:
                 return {**more, "tools": self._tools}
             case "tools/call":
                 return ({"resultType": "complete"} if modern else {}) | await self._call(params)

@@ -198,7 +198,7 @@ async def test_one_bad_tool_never_breaks_the_list(tmp_path):
     config = {"tool_search": {"default_loading_mode": "always"}}
     async with world(tmp_path, {"db": [*bad, tool("read"), tool("twice"), tool("twice")]}, config) as w:
         async with w.client() as client:
-            assert (await client.names())[len(BUILTINS) :] == ["db__no_type", "db__read"]
+            assert (await client.names())[len(BUILTINS) :] == ["db__no_type", "db__read", "db__twice"]
             assert (await client.list_tools()).tools[len(BUILTINS)].input_schema["type"] == "object"
 
 

@@ -239,3 +239,11 @@ def _bytes_of(text: str, limit: int) -> int:
     if len(text) > limit:
         return len(text)
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; those that are nested too deeply to be compared are not."""
+    try:
+        return bool(one == other)
+    except RecursionError:
+        return False

@@ -135,6 +135,7 @@ class Ingest:
 
     ``denied`` are digests of the bare names of its tools that are denied to everyone; ``withheld`` are those of their
     names that no glob of the policy tells. ``instructions`` is what the server tells a model of itself, cleaned.
+    ``cut`` says why it has more tools than these; empty if it has not.
     """
 
     server: str
@@ -143,6 +144,7 @@ class Ingest:
     withheld: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     instructions: str = ""
+    cut: str = ""
 
 
 class Caller(NamedTuple):

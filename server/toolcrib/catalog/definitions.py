@@ -476,6 +476,15 @@ _THEMES = ("light", "dark")
 _TASK_SUPPORT = ("forbidden", "optional", "required")
 
 
+LISTED_AGAIN = "is listed again, and otherwise; the first is taken"
+"""Why an item is refused whose name or address an earlier one of its list has."""
+
+
+def sharing(public_name: str) -> str:
+    """Return why items are refused that share a public name: which is meant could change with each list."""
+    return f"shares the public name {public_name} with another one"
+
+
 class DefinitionError(ValueError):
     """The tool cannot be offered; the text says why."""
 

@@ -19,7 +19,7 @@ from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema, connect_existing, statements
-from toolcrib.storage.rows import RowMapper, objects
+from toolcrib.storage.rows import TEXTS, RowMapper, objects
 from toolcrib.storage.stems import Stems, StemTables
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
 from toolcrib.storage.vectors import TEXT_MAX as EMBEDDED_MAX
@@ -345,6 +345,7 @@ TOOLS_SCHEMA = Schema(
         statements("ALTER TABLE servers ADD COLUMN instructions TEXT NOT NULL DEFAULT ''"),
         statements("ALTER TABLE servers ADD COLUMN program TEXT"),  # null: nothing is known of it
         statements("ALTER TABLE servers ADD COLUMN extensions TEXT NOT NULL DEFAULT '{}'"),
+        statements("ALTER TABLE servers ADD COLUMN cut TEXT NOT NULL DEFAULT ''"),
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -426,7 +427,7 @@ _TOUCH_AFTER_S = 3600.0
 
 _FACTS = (
     *("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied", "instructions", "program"),
-    "extensions",
+    *("extensions", "cut"),
 )
 """The columns written for a server's list besides its tools."""
 
@@ -443,7 +444,8 @@ Versions = Mapping[int, Version] | None
 class ServerRow:
     """The state of a server's last listing. ``listed_at`` is in seconds since the epoch.
 
-    ``program`` is the mark of the program that was listed; None where nothing was known of it.
+    ``program`` is the mark of the program that was listed; None where nothing was known of it. ``cut`` says why it has
+    more tools than are known.
     """
 
     key: str
@@ -454,6 +456,7 @@ class ServerRow:
     tool_count: int
     refused: tuple[Refused, ...]
     program: str | None
+    cut: str
 
 
 _REFUSED = objects(Refused)
@@ -531,8 +534,11 @@ class ToolIndex:
         era: str | None,
         program: str | None = None,
         extensions: JsonObject | None = None,
+        keeps_others: bool = False,
     ) -> Changes:
         """Replace the rows of one server by those of ``ingest``, in one transaction; unchanged rows stay untouched.
+
+        ``keeps_others``: tools that it lacks stay, with what is known of denied ones, if listed under this config.
 
         ``now`` is in seconds since the epoch. ``era`` None keeps the stored one. ``program`` is the program's mark,
         ``extensions`` what the server declares of those that clients are told of.
@@ -547,7 +553,9 @@ class ToolIndex:
             updated = [
                 record for name, record in wanted.items() if stored.get(name, record.fingerprint) != record.fingerprint
             ]
-            removed = stored.keys() - wanted.keys()
+            known = _known_denials(connection, ingest.server, config_fingerprint) if keeps_others else None
+            withheld, denied = known or ((), ())
+            removed = set[str]() if known else stored.keys() - wanted.keys()
             redefined = _redefined(connection, ingest.server, stored, wanted)
             gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
             connection.execute(gone, (to_json(sorted(removed)),))
@@ -558,11 +566,12 @@ class ToolIndex:
                 config_fingerprint,
                 catalog_fingerprint(_gate_rows(connection, ingest.server)),
                 _REFUSED.encode(ingest.refused),
-                to_json(ingest.withheld),
-                to_json(ingest.denied),
+                to_json(list(dict.fromkeys((*ingest.withheld, *withheld)))),
+                to_json(list(dict.fromkeys((*ingest.denied, *denied)))),
                 ingest.instructions,
                 program,
                 to_json(extensions or {}),
+                ingest.cut,
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
@@ -719,6 +728,13 @@ class ToolIndex:
             rows = connection.execute(query).fetchall()
             return {key: json.loads(text) for key, fingerprint, text in rows if servers.get(key) == fingerprint}
 
+    def incomplete(self, servers: Mapping[str, str]) -> dict[str, str]:
+        """Return why more tools of these servers (key -> config fingerprint) are not known, where there are more."""
+        query = "SELECT key, config_fingerprint, cut FROM servers WHERE cut != ''"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query).fetchall()
+            return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
+
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.
 
@@ -782,6 +798,15 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
         elif config == config_fingerprint:
             tools += map(_TOOL.decode, listed)
     return tools, damaged
+
+
+def _known_denials(
+    connection: sqlite3.Connection, server: str, config_fingerprint: str
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the digests of withheld and of denied names that are stored; None if it was not listed so."""
+    query = "SELECT withheld, denied FROM servers WHERE key = ? AND config_fingerprint = ?"
+    row = connection.execute(query, (server, config_fingerprint)).fetchone()
+    return row and (TEXTS.decode(row[0]), TEXTS.decode(row[1] or "[]"))
 
 
 def _note_listing(

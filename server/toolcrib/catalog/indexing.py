@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 import anyio
@@ -210,15 +210,25 @@ class Indexer:
         instructions: str = "",
         program: str | None = None,
         extensions: JsonObject | None = None,
+        *,
+        cut: str = "",
+        is_passing: bool = False,
     ) -> dict[str, str]:
-        """Store a server's complete list, and what it tells a model of itself.
+        """Store a server's list, and what it tells a model of itself. ``cut`` says why there is more that is not known.
+
+        One that is only cut for the moment, ``is_passing``, takes nothing away: tools do not come and go with a bad
+        moment.
+
 
         Return its tools' names with the fingerprints of their records. ``program`` is the mark of the program that
         listed them (:class:`Program`), if anything is known of it. ``extensions`` are those that clients are told of.
         """
         taken = await self._shaped(server, raw_tools, instructions)
+        taken = replace(taken, cut=cut or taken.cut)
         async with self._storing:
-            stored = await anyio.to_thread.run_sync(self._store, taken, era, program, extensions or {})
+            stored = await anyio.to_thread.run_sync(
+                partial(self._store, taken, era, program, extensions or {}, keeps_others=is_passing)
+            )
         # What is stored is published too, even if its server is stopped now: nobody would list it again.
         with anyio.CancelScope(shield=True):
             await self._publish(server.key, stored)
@@ -282,7 +292,9 @@ class Indexer:
         for on_change in self._on_change:
             on_change(change)
 
-    def _store(self, taken: Ingest, era: str, program: str | None, extensions: JsonObject) -> _Stored:
+    def _store(
+        self, taken: Ingest, era: str, program: str | None, extensions: JsonObject, *, keeps_others: bool
+    ) -> _Stored:
         generation, version = self._index.generation, self._index.data_version()
         fingerprint = self._fingerprints[taken.server]
         rows = self._index.replace(
@@ -292,6 +304,7 @@ class Indexer:
             era=era,
             program=program,
             extensions=extensions,
+            keeps_others=keeps_others,
         )
         return _Stored(generation, version, rows, taken.refused)
 
@@ -323,7 +336,8 @@ class Indexer:
         """Build the catalog with new lists of these servers; nobody has changed the others."""
         tools = self._index.load({server: self._fingerprints[server] for server in servers})
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        said = self._index.instructions(self._fingerprints), self._index.extensions(self._fingerprints)
+        known = self._fingerprints
+        said = self._index.instructions(known), self._index.extensions(known), self._index.incomplete(known)
         catalog = self.catalog.with_lists(servers, tools, withheld, *said)
         catalog.prepare()
         return self._permitted(catalog)
@@ -348,6 +362,7 @@ class Indexer:
             withheld,
             instructions=self._index.instructions(self._fingerprints),
             extensions=self._index.extensions(self._fingerprints),
+            incomplete=self._index.incomplete(self._fingerprints),
         )
         return self._permitted(catalog)
 

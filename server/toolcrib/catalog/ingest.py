@@ -1,6 +1,7 @@
 """Converts one downstream's raw ``tools/list`` into records for the index; a bad tool does not affect the others."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -12,6 +13,7 @@ from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refuse
 from toolcrib.base.names import joined_name, name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
 from toolcrib.catalog.definitions import (
+    LISTED_AGAIN,
     TEXT_MAX,
     DefinitionError,
     Fits,
@@ -26,6 +28,7 @@ from toolcrib.catalog.definitions import (
     refuse_unseen,
     said,
     sanitized,
+    sharing,
     texts_in,
     texts_in_value,
     tool_name,
@@ -132,22 +135,18 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping, i
     """
     limit = shaping.limits.tools_per_server
     scanned = list(_scan(server, raw_tools, shaping))
-    found, refused = _admit((item for item in scanned if not isinstance(item, _Denied)), limit)
-    drafts: list[_Draft] = []
-    for tool in found:
-        try:
-            drafts.append(_draft(tool, shaping.limits.definition_max_bytes))
-        except DefinitionError as error:
-            refused.append(_refused(tool.name, str(error)))
+    items = (item for item in scanned if not isinstance(item, _Denied))
+    admitted = _admit(items, limit, shaping.limits.definition_max_bytes)
     rules = _Rules(server, shaping)
     denied = [item for item in scanned if isinstance(item, _Denied)]
     return Ingest(
         server=server.key,
-        records=tuple(rules.record(draft) for draft in drafts),
-        refused=tuple(refused),
+        records=tuple(rules.record(draft) for draft in admitted.drafts),
+        refused=admitted.refused,
         withheld=_digests((name for item in denied for name in item.withheld), 2 * limit),
         denied=_digests((item.name for item in denied), limit),
         instructions=one_line(instructions[:TEXT_MAX]),
+        cut=admitted.cut,
     )
 
 
@@ -180,30 +179,39 @@ def _digests(names: Iterable[str], limit: int) -> tuple[str, ...]:
     return tuple(islice(map(name_digest, dict.fromkeys(names)), limit))
 
 
-def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found], list[Refused]]:
-    """Return the tools with a unique public name among the first ``limit`` items, and the refused ones."""
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """What is taken of a list. ``cut`` says why there is more."""
+
+    drafts: tuple[_Draft, ...]
+    refused: tuple[Refused, ...]
+    cut: str
+
+
+def _admit(items: Iterable[_Found | Refused], limit: int, max_bytes: int) -> _Admitted:
+    """Return the tools that can be offered, each once, and with a public name of their own; and the refused ones."""
     refused: list[Refused] = []
-    by_public_name: dict[str, list[_Found]] = {}
-    # The rest of the same iterator is counted below.
-    for item in islice(scanned, limit):
+    drafts: dict[str, _Draft] = {}
+    cut = ""
+    for item in items:
+        if len(drafts) + len(refused) >= limit:
+            cut = f"limits.tools_per_server is {limit}"
+            break
         if isinstance(item, Refused):
             refused.append(item)
-        else:
-            by_public_name.setdefault(item.public_name, []).append(item)
+            continue
+        try:
+            draft = _draft(item, max_bytes)
+        except DefinitionError as error:
+            refused.append(_refused(item.name, str(error)))
+            continue
+        if drafts.setdefault(draft.name, draft).canonical != draft.canonical:
+            refused.append(_refused(draft.name, LISTED_AGAIN))
     # Tools that share a public name are not offered: the target of a call could change with each list.
-    for same in by_public_name.values():
-        if len(same) > 1:
-            refused += _clash(same)
-    if rest := sum(1 for _ in scanned):
-        refused.append(Refused(f"{rest} more", f"limits.tools_per_server is {limit}"))
-    return [same[0] for same in by_public_name.values() if len(same) == 1], refused
-
-
-def _clash(same: Sequence[_Found]) -> list[Refused]:
-    names = list(dict.fromkeys(tool.name for tool in same))
-    if len(names) == 1:
-        return [_refused(names[0], f"is listed {len(same)} times; only one tool can have this name")]
-    return [_refused(name, f"shares the public name {same[0].public_name} with another tool") for name in names]
+    times = Counter(draft.public_name for draft in drafts.values())
+    clashing = [draft for draft in drafts.values() if times[draft.public_name] > 1]
+    refused += [_refused(draft.name, sharing(draft.public_name)) for draft in clashing]
+    return _Admitted(tuple(each for each in drafts.values() if times[each.public_name] == 1), tuple(refused), cut)
 
 
 def _refused(name: str, reason: str) -> Refused:

@@ -6,7 +6,7 @@ import sqlite3
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Never, cast
@@ -23,11 +23,13 @@ from toolcrib.base.text import one_line, sanitize, truncate, unjoined
 from toolcrib.base.uris import literals, may_expand_to, public_uri, resolved
 from toolcrib.catalog.definitions import (
     DEPTH_MAX,
+    LISTED_AGAIN,
     NAME_MAX,
     DefinitionError,
     Path,
     encodable,
     refuse_unseen,
+    sharing,
     texts_in_value,
     valid_icons,
     valid_meta,
@@ -74,13 +76,14 @@ class OfferList:
     """One list of a server, ready for the index.
 
     ``denied`` identifies what nobody may use, so that it cannot be read by its URI: digests of URIs or names, or
-    templates.
+    templates. ``keeps_others``: what it lacks stays as it was listed under the same config.
     """
 
     kind: OfferKind
     records: tuple[OfferRecord, ...]
     refused: tuple[Refused, ...]
     denied: tuple[str, ...]
+    keeps_others: bool = False
 
 
 def offer_of(
@@ -292,7 +295,8 @@ class OfferIndex:
         """
 
         def replace(connection: sqlite3.Connection) -> None:
-            for each in lists:
+            for new in lists:
+                each = _joined(connection, server, new, config_fingerprint) if new.keeps_others else new
                 _replace(connection, server, each)
                 _note(connection, server, each, config_fingerprint, now)
             stored = connection.execute(
@@ -336,6 +340,21 @@ class OfferIndex:
         query = "SELECT id, definition FROM offers WHERE id IN (SELECT value FROM json_each(?))"
         with self._store.read() as connection, damaged_rows():
             return {row: json.loads(text) for row, text in connection.execute(query, (json.dumps(list(ids)),))}
+
+
+def _joined(connection: sqlite3.Connection, server: str, listed: OfferList, config_fingerprint: str) -> OfferList:
+    """Return a list with what is stored besides, if that was listed under this config."""
+    of_list = "WHERE server = ? AND kind = ?"
+    query = f"SELECT denied FROM offer_lists {of_list} AND config_fingerprint = ?"  # noqa: S608 - no text of others
+    known = connection.execute(query, (server, listed.kind, config_fingerprint)).fetchone()
+    if known is None:
+        return listed
+    new = {record.address for record in listed.records}
+    query = f"SELECT name, address, definition FROM offers {of_list} ORDER BY key"  # noqa: S608 - as above
+    stored = connection.execute(query, (server, listed.kind)).fetchall()
+    others = [OfferRecord(name, address, json.loads(text)) for name, address, text in stored if address not in new]
+    denied = dict.fromkeys((*listed.denied, *TEXTS.decode(known[0])))
+    return replace(listed, records=(*listed.records, *others), denied=tuple(denied))
 
 
 def _replace(connection: sqlite3.Connection, server: str, wanted: OfferList) -> None:
@@ -403,6 +422,7 @@ def ingest(server: str, kind: OfferKind, items: Iterable[Any], anyone: Permissio
     records: dict[str, OfferRecord] = {}
     refused: list[Refused] = []
     denied: dict[str, None] = {}
+    public: dict[str, str] = {}
     for position, item in enumerate(items, 1):
         try:
             record = _record(kind, item, limits.definition_max_bytes)
@@ -412,10 +432,14 @@ def ingest(server: str, kind: OfferKind, items: Iterable[Any], anyone: Permissio
         offer = offer_of(server, kind, limits.name_max, record.name, record.address)
         if not anyone.permits_by(server, names_of(offer)):
             denied[record.address if kind == "template" else uri_digest(record.address)] = None
-        elif record.address in records:
-            refused.append(Refused(_shown_name(item, position), "is listed more than once"))
+        elif records.setdefault(record.address, record) != record:
+            refused.append(Refused(_shown_name(item, position), LISTED_AGAIN))
         else:
-            records[record.address] = record
+            public[record.address] = offer.public
+    times = Counter(public.values())
+    for address, name in public.items():
+        if times[name] > 1:
+            refused.append(Refused(_shown(records.pop(address).name), sharing(name)))
     return OfferList(kind, tuple(records.values()), tuple(refused), tuple(denied))
 
 
@@ -478,7 +502,11 @@ def _is_data(kind: OfferKind, path: Path) -> bool:
 
 def _shown_name(item: Any, position: int) -> str:
     name = as_object(item).get("name")
-    return truncate(one_line(name[: 2 * _SHOWN_NAME_MAX]), _SHOWN_NAME_MAX) if isinstance(name, str) else f"#{position}"
+    return _shown(name) if isinstance(name, str) else f"#{position}"
+
+
+def _shown(name: str) -> str:
+    return truncate(one_line(name[: 2 * _SHOWN_NAME_MAX]), _SHOWN_NAME_MAX)
 
 
 def _arguments(value: Any) -> list[JsonObject] | None:
@@ -656,7 +684,7 @@ class OfferIndexer:
         taken = ingest(server, kind, raw.items, self._anyone, self._limits)
         if not raw.cut:
             return taken
-        return OfferList(kind, taken.records, (*taken.refused, Refused(f"more {kind}s", raw.cut)), taken.denied)
+        return replace(taken, refused=(*taken.refused, Refused(f"more {kind}s", raw.cut)), keeps_others=raw.is_passing)
 
     def _snapshot(self) -> tuple[Known, OfferCatalog]:
         known = self._index.load(self._fingerprints, self._limits.name_max)

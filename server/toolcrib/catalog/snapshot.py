@@ -108,6 +108,7 @@ def _grouped(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, list[Tool]]:
 _NO_OTHERS: Mapping[str, ServerTools] = MappingProxyType({})
 _NO_INSTRUCTIONS: Mapping[str, str] = MappingProxyType({})
 _NO_EXTENSIONS: Mapping[str, JsonObject] = MappingProxyType({})
+_ALL_COMPLETE: Mapping[str, str] = MappingProxyType({})
 _SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
@@ -171,7 +172,8 @@ class Catalog:
 
     ``withheld`` are digests of the names of tools that servers list and that nobody may use. ``others`` are the tools
     of further servers, taken over from an earlier catalog. ``instructions`` are what servers tell a model of
-    themselves, ``extensions`` those that clients are told of, both by server.
+    themselves, ``extensions`` those that clients are told of, ``incomplete`` says why more tools are not known, each by
+    server.
     """
 
     def __init__(
@@ -182,11 +184,13 @@ class Catalog:
         others: Mapping[str, ServerTools] = _NO_OTHERS,
         instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
         extensions: Mapping[str, JsonObject] = _NO_EXTENSIONS,
+        incomplete: Mapping[str, str] = _ALL_COMPLETE,
     ) -> None:
         listed: defaultdict[str, list[Tool]] = defaultdict(list)
         for tool in tools:
             listed[tool.server].append(tool)
         self.generation, self.instructions, self.extensions = generation, instructions, extensions
+        self.incomplete = incomplete
         self._withheld = frozenset(withheld)
         self._by_server = {**others, **{server: ServerTools(server, each) for server, each in listed.items()}}
         self._server_max = max(map(len, self._by_server), default=0)
@@ -202,13 +206,14 @@ class Catalog:
         withheld: Collection[str],
         instructions: Mapping[str, str] = _NO_INSTRUCTIONS,
         extensions: Mapping[str, JsonObject] = _NO_EXTENSIONS,
+        incomplete: Mapping[str, str] = _ALL_COMPLETE,
     ) -> "Catalog":
         """Return the next catalog, in which these servers have these tools and all others are unchanged.
 
-        ``instructions`` and ``extensions`` are those of all servers.
+        ``instructions``, ``extensions`` and ``incomplete`` are those of all servers.
         """
         others = {key: named for key, named in self._by_server.items() if key not in servers}
-        return Catalog(tools, self.generation + 1, withheld, others, instructions, extensions)
+        return Catalog(tools, self.generation + 1, withheld, others, instructions, extensions, incomplete)
 
     def get(self, public_name: str) -> Tool | None:
         """Return the tool with exactly this public name."""

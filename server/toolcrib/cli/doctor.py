@@ -331,7 +331,7 @@ def _of_index(settings: "Settings") -> Iterator[Finding]:
         remedy = "; ".join(fix.command for fix in fixes)
         yield Finding("index", "warning", f"{file} was rebuilt: {why}", remedy, fixes=fixes)
     for server in found.servers:
-        for refused in server.listed.refused if server.listed else ():
+        for refused in server.listed.left_out if server.listed else ():
             text = f"its tool {refused.name} is left out: {refused.reason}"
             yield Finding(f"server {server.key}", "warning", text, f"toolcrib get {server.key}")
 

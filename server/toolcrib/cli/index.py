@@ -279,5 +279,5 @@ def _server_text(server: "ServerStatus", failed: str | None = None, *, is_told: 
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed and not is_told:
         lines.append(f"    failed: {failed}")
-    lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.refused if server.listed else ())]
+    lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.left_out if server.listed else ())]
     return "\n".join(lines)

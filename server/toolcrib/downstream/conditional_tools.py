@@ -15,7 +15,7 @@ from toolcrib.downstream.connection import Greeting, LiveTools
 from toolcrib.downstream.isolation import Scope
 from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
-from toolcrib.downstream.states import Status
+from toolcrib.downstream.states import RawList, Status
 
 _LOOK_S = 5.0
 """How long the second look may take: whoever waits for the list waits for it too."""
@@ -40,7 +40,7 @@ class ConditionalTools:
         self,
         dependencies: DownstreamDependencies,
         settings: ServerSettings,
-        raw: list[Any],
+        raw: RawList,
         greeting: Greeting,
         *,
         declared: JsonObject,
@@ -52,16 +52,18 @@ class ConditionalTools:
         ``raw`` is that list, ``before`` what the last one came to: without a second look if they are the same and it
         ``is_brief``. Returns the tools in ``raw``.
         """
+        if raw.is_passing:
+            return await dependencies.ingest(settings, raw, greeting)  # what it lacks is not conditional
         key = settings.key
-        is_same = bool(before) and key in self._names and (await dependencies.compare(settings, raw))[0] == before
+        is_same = bool(before) and key in self._names and (await dependencies.compare(settings, raw.items))[0] == before
         if is_same and is_brief:
             return before
         more = await self._list_for(dependencies, settings, declared)
         if more is None and is_same:
             return before  # tools do not come and go with a bad moment: what is indexed stays
-        names = set(map(_name_of, raw))
+        names = set(map(_name_of, raw.items))
         conditional = [tool for tool in more or () if _name_of(tool) not in names]
-        tools = await dependencies.ingest(settings, [*raw, *conditional], greeting)
+        tools = await dependencies.ingest(settings, replace(raw, items=[*raw.items, *conditional]), greeting)
         self.forget(key)
         if more is not None:
             self._names[key] = frozenset(map(_name_of, conditional))
@@ -73,8 +75,9 @@ class ConditionalTools:
         """Return the list that a server has for a client with these capabilities; None if there is none in time."""
         found: list[list[Any]] = []
 
-        async def take(_settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:
-            found.append(raw)
+        async def take(_settings: ServerSettings, raw: RawList, _greeting: Greeting) -> LiveTools:
+            if not raw.is_passing:
+                found.append(raw.items)
             return {}
 
         unseen = replace(dependencies, ingest=take, state_changed=_ignore, offers=OfferSink())

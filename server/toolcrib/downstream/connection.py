@@ -4,7 +4,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anyio
 import anyio.abc
@@ -30,8 +30,10 @@ from toolcrib.downstream.failures import (
 )
 from toolcrib.downstream.http import ClientFault
 from toolcrib.downstream.isolation import TASKS, relayable
+from toolcrib.downstream.lists import ListBounds, read_list
 from toolcrib.downstream.relays import Call, Relays, current_call
 from toolcrib.downstream.sessions import PING_S, SESSION_NOT_FOUND, Renewal, names_lost_session
+from toolcrib.downstream.states import RawList
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
     MCP_METHOD_HEADER,
@@ -344,6 +346,7 @@ class Connection:
         self._ids = relays.request_ids
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self._held: dict[str, anyio.CancelScope] = {}
+        self._lists_read: set[str] = set()
         self.task_tools: dict[str, str] = {}
         self.makes_tasks = False
         self.closed, self.retired = self._channel.ended, anyio.Event()
@@ -400,43 +403,38 @@ class Connection:
         """Return what the transport knows about a failure; may be empty."""
         return await self._streams.explain()
 
-    async def list_tools(self, *, pages: int) -> list[Any]:
-        """Return the raw items of ``tools/list``, all pages, undecoded.
+    async def list_tools(self, *, pages: int) -> RawList:
+        """Return the raw items of ``tools/list``, of at most so many pages, undecoded.
 
         Raises:
-            MCPError: the server refused.
-            ValueError: its answer is no list of tools, or does not end within ``pages`` pages.
+            MCPError, ValueError: as for :meth:`read_list`.
 
         """
-        tools: list[Any] = []
-        async for page in self.list_pages("tools/list", "tools", pages=pages):
-            tools += page
-        self._remember_param_headers(tools)
-        self._remember_tasks(tools)
+        tools = await self.read_list("tools/list", "tools", ListBounds(pages))
+        self._remember_param_headers(tools.items)
+        self._remember_tasks(tools.items)
         return tools
 
-    async def list_pages(self, method: str, key: str, *, pages: int) -> AsyncGenerator[list[Any]]:
-        """Yield the raw items of a list, page by page, undecoded; they stand under ``key`` in each answer.
+    async def read_list(self, method: str, key: str, bounds: ListBounds) -> RawList:
+        """Return the raw items of a list, undecoded; they stand under ``key`` in each answer.
+
+        Where a later page cannot be read, the first reading keeps those before it; another one would lose what the
+        last has found.
 
         Raises:
-            MCPError: the server refused.
-            ValueError: an answer is no such list, or the list does not end within ``pages`` pages.
+            MCPError, ValueError: it cannot be read, or not again.
 
         """
-        cursor: str | None = None
-        for _ in range(pages):
-            result = await self._request(method, {} if cursor is None else {"cursor": cursor}, {})
-            page = result.pop(key, None)  # out of the message, which the SDK keeps until the next one arrives
-            if not isinstance(page, list):
-                raise ValueError(f"its answer to {method} has no list '{key}'")
-            yield cast("list[Any]", page)
-            following = result.get("nextCursor")
-            if not following:
-                return
-            if not isinstance(following, str) or following == cursor:
-                break
-            cursor = following
-        raise ValueError(f"its answer to {method} does not end (page {pages} or a repeated cursor)")
+
+        async def ask(method: str, params: JsonObject) -> JsonObject:
+            return await self._request(method, params, {})
+
+        found = await read_list(
+            ask, method, key, bounds, keeps=lambda: not self.is_over and method not in self._lists_read
+        )
+        if not found.is_passing:
+            self._lists_read.add(method)
+        return found
 
     async def request(
         self, method: str, params: JsonObject, on_progress: Progress | None = None, call: Call | None = None
@@ -745,7 +743,7 @@ class Greeting:
     extensions: JsonObject = field(default_factory=dict[str, Any])
 
 
-IngestList = Callable[[ServerSettings, list[Any], Greeting], Awaitable[LiveTools]]
+IngestList = Callable[[ServerSettings, RawList, Greeting], Awaitable[LiveTools]]
 """Gets a server's raw tool list, and what it said on connecting."""
 
 

@@ -18,7 +18,7 @@ from toolcrib.downstream.connection import Era, Greeting, LiveTools
 from toolcrib.downstream.isolation import SHARED, Scope
 from toolcrib.downstream.lifecycle import Downstream, DownstreamDependencies
 from toolcrib.downstream.offers import OfferSink
-from toolcrib.downstream.states import DOWN, ServersNow, Spoken, State, Status
+from toolcrib.downstream.states import DOWN, RawList, ServersNow, Spoken, State, Status
 from toolcrib.policy.sessions import Session
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Fleet:
         one_client = dependencies.isolation.one_client
         return dependencies if one_client else replace(dependencies, ingest=self._list_for_all)
 
-    async def _list_for_all(self, settings: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
+    async def _list_for_all(self, settings: ServerSettings, raw: RawList, greeting: Greeting) -> LiveTools:
         """Have the list of a client that cannot be asked indexed, with what is listed to others besides."""
         declared = self._dependencies.isolation.of_any_client(settings)
         # In 2026-07-28 a list is the same for all who may read it.
@@ -258,10 +258,12 @@ class Fleet:
                 "Nothing ran; try again later.",
             )
 
-    async def _compare(self, scope: Scope, settings: ServerSettings, raw: list[Any], _greeting: Greeting) -> LiveTools:
+    async def _compare(self, scope: Scope, settings: ServerSettings, raw: RawList, _greeting: Greeting) -> LiveTools:
         """Use a list for one connection only; if the index cannot be right beside it, list the server for all again."""
         key = settings.key
-        tools, indexed = await self._dependencies.compare(settings, raw)
+        tools, indexed = await self._dependencies.compare(settings, raw.items)
+        if raw.is_passing:
+            return tools
         lacking = indexed.keys() - tools.keys()
         is_indexed = tools.items() <= indexed.items() and all(self.is_conditional(key, name) for name in lacking)
         # A list may differ by whom it is for. Then it would still differ afterwards, and each reading bring another.

@@ -12,13 +12,14 @@ import mcp_types as types
 from mcp import MCPError
 
 from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed, StoreError
-from toolcrib.base.json_values import as_object, weight
+from toolcrib.base.json_values import as_object
 from toolcrib.base.model import OfferKind
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import Connection, Undelivered, capabilities_of, offered_by, rest_s
 from toolcrib.downstream.failures import reason_of
+from toolcrib.downstream.lists import ListBounds
 from toolcrib.downstream.states import Offered, OfferedSkills, RawList
 
 _ELSEWHERE_S = 1.0
@@ -135,7 +136,7 @@ class LiveOffers:
         method, timeout_s = _METHODS[kind], self._settings.options.connect_timeout_s
         try:
             with anyio.fail_after(timeout_s):
-                lists[kind] = await self._raw(connection, method)
+                lists[kind] = await connection.read_list(method.name, method.key, ListBounds.of_offers(self._limits))
         except TimeoutError:
             self._log_unusable(method, f"no answer within {timeout_s:g} s")
         except (MCPError, ValueError) as error:
@@ -166,28 +167,6 @@ class LiveOffers:
             offered = replace(offered, is_complete=False)
         await take(self._settings, offered)
 
-    async def _raw(self, connection: Connection, method: _Method) -> RawList:
-        """Return the items of a list within the bounds, and the reason if it is cut."""
-        items: list[Any] = []
-        size, limits = 0, self._limits
-        pages = connection.list_pages(method.name, method.key, pages=limits.list_pages)
-        try:
-            async for page in pages:
-                size += await anyio.to_thread.run_sync(weight, page, limits.offers_max_bytes)
-                # Checked page by page, before the next one is requested: a server may offer without end.
-                if size > limits.offers_max_bytes:
-                    return RawList(items, f"limits.offers_max_bytes is {limits.offers_max_bytes}")
-                items += page
-                if len(items) > limits.offers_per_server:
-                    return RawList(items[: limits.offers_per_server], _too_many(limits))
-        except ValueError as error:
-            if not items:
-                raise
-            return RawList(items, str(error))
-        finally:
-            await pages.aclose()
-        return RawList(items)
-
     def _log_unusable(self, method: _Method, reason: str) -> None:
         _log.warning("the answer of %s to %s cannot be used: %s", self._settings.key, method.name, self._clean(reason))
 
@@ -204,10 +183,6 @@ def _may_have_skills(connection: Connection, resources: Iterable[Any]) -> bool:
         return True
     uris = (as_object(item).get("uri") for item in resources)
     return any(isinstance(uri, str) and uri.startswith("skill://") for uri in uris)
-
-
-def _too_many(limits: LimitsSection) -> str:
-    return f"limits.offers_per_server is {limits.offers_per_server}"
 
 
 _AGAIN_S = 5.0

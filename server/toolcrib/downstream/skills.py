@@ -8,7 +8,6 @@ import base64
 import binascii
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -21,11 +20,12 @@ import anyio.to_thread
 from mcp import MCPError
 
 from toolcrib.base.errors import ConnectionLost, DownstreamError
-from toolcrib.base.json_values import as_list, as_object, weight
+from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject, Refused
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.connection import Challenged, Connection, Undelivered, capabilities_of
+from toolcrib.downstream.lists import ListBounds
 from toolcrib.downstream.offers import SKILLS_EXTENSION
 from toolcrib.downstream.states import OfferedSkill, OfferedSkills
 
@@ -77,6 +77,7 @@ class _Reading:
         self.refused: list[Refused] = []
         self._connection, self._limits, self._timeout_s = connection, limits, timeout_s
         self._left = limits.server_skills_max_bytes
+        self._is_cut = False
 
     async def run(self, resources: Sequence[Any]) -> bool:
         """Read them; return whether the server was there to the end."""
@@ -93,7 +94,7 @@ class _Reading:
         except (_RefusedError, MCPError, DownstreamError, ValueError, TimeoutError) as error:
             self._refuse("skills", f"their list cannot be read: {error}")
             return False
-        return True
+        return not self._is_cut
 
     # -- which there are -------------------------------------------------------------------------
 
@@ -110,18 +111,12 @@ class _Reading:
 
     async def _listed(self) -> Mapping[str, Sequence[Any]]:
         """Return the raw files of each skill of ``skills/list``, by the URI of its SKILL.md."""
-        items: list[Any] = []
-        size, limits = 0, self._limits
         with anyio.fail_after(self._timeout_s):
-            async with aclosing(self._connection.list_pages("skills/list", "skills", pages=limits.list_pages)) as pages:
-                async for page in pages:
-                    size += await anyio.to_thread.run_sync(weight, page, limits.offers_max_bytes)
-                    # Checked page by page, before the next one is requested: a server may list without end.
-                    if size > limits.offers_max_bytes or len(items) + len(page) > limits.offers_per_server:
-                        self._refuse("more skills", "limits.offers_max_bytes or limits.offers_per_server")
-                        break
-                    items += page
-        entries = ((entry.get("uri"), entry.get("resources")) for entry in map(as_object, items))
+            listed = await self._connection.read_list("skills/list", "skills", ListBounds.of_offers(self._limits))
+        if listed.cut:
+            self._is_cut = listed.is_passing
+            self._refuse("more skills", listed.cut)
+        entries = ((entry.get("uri"), entry.get("resources")) for entry in map(as_object, listed.items))
         return {uri: as_list(files) for uri, files in entries if _is_skill(uri)}
 
     async def _promised(self, files: Sequence[Any]) -> tuple[_File, ...]:

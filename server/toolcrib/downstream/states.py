@@ -10,10 +10,14 @@ from toolcrib.base.model import OfferKind, Refused
 
 @dataclass(frozen=True, slots=True)
 class RawList:
-    """The raw items of one list. ``cut`` says why it is incomplete; empty if it is whole."""
+    """The raw items of one list. ``cut`` says why it is incomplete; empty if it is whole.
+
+    ``is_passing``: it may be whole the next time, because the server has not given a page that it has.
+    """
 
     items: list[Any] = field(default_factory=list[Any])
     cut: str = ""
+    is_passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from toolcrib.downstream.isolation import Isolation
 from toolcrib.downstream.lifecycle import DownstreamDependencies, UsesConnection
 from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
-from toolcrib.downstream.states import DOWN, Offered, OfferedSkills, Status
+from toolcrib.downstream.states import DOWN, Offered, OfferedSkills, RawList, Status
 from toolcrib.downstream.suspended import SuspendedCalls
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import ConfigReloaded, DownstreamState, ListOutdated, StateReplaced
@@ -451,9 +451,13 @@ class _ServerReports:
         principals = {(entry.tenant_id, entry.subject) for entry in settings.toolcrib.http.tokens}
         return Isolation(one_client=self.one_client, one_principal=self.one_client or len(principals) <= 1)
 
-    async def _listed(self, server: ServerSettings, raw: list[Any], greeting: Greeting) -> LiveTools:
+    async def _listed(self, server: ServerSettings, raw: RawList, greeting: Greeting) -> LiveTools:
         said = greeting.era, greeting.instructions, greeting.program, greeting.extensions
-        return await self._ingested(lambda offline: offline.indexer.listed(self._entry(server), raw, *said))
+        return await self._ingested(
+            lambda offline: offline.indexer.listed(
+                self._entry(server), raw.items, *said, cut=raw.cut, is_passing=raw.is_passing
+            )
+        )
 
     async def _compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, LiveTools]:
         return await self._ingested(lambda offline: offline.indexer.compared(self._entry(server), raw))

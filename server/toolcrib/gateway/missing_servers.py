@@ -81,6 +81,16 @@ class MissingServers:
         unused = next((each for each in self._left_out if each.key == key), None)
         return f"Server {one_line(key)} {unused.reason}." if unused else ""
 
+    def incomplete(
+        self, meant: Collection[str], found: Collection[str], permissions: Permissions, reasons: Mapping[str, str]
+    ) -> str:
+        """Return which servers may have more tools than are known, of those that are ``meant``, and why.
+
+        ``reasons`` are those of all servers, ``found`` the servers with hits.
+        """
+        told = [key for key in reasons if key in meant and (key in found or permissions.permits_some_of(key))]
+        return " ".join(f"Server {key} may have more tools: {reasons[key]}." for key in told[:_SHOWN_MAX])
+
     def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
         """Return which disabled servers ``query``, or ``any_of_them``, may mean; empty if none."""
         terms = _terms(query)

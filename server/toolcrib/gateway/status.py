@@ -64,13 +64,19 @@ class Running:
 class Listed:
     """The last listing of a server: when, in seconds since the epoch, in which era, and which tools were refused.
 
-    ``checked_by`` is what tells that the list may be another by now.
+    ``checked_by`` is what tells that the list may be another by now, ``cut`` why it has more tools than are known.
     """
 
     at: float
     protocol: str | None
     refused: tuple[Refused, ...]
     checked_by: Freshness
+    cut: str = ""
+
+    @property
+    def left_out(self) -> tuple[Refused, ...]:
+        """What was refused, and last the tools that were not read."""
+        return (*self.refused, *([Refused("more tools", self.cut)] if self.cut else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class ServerStatus:
             "listed_at": _time(listed.at) if listed else None,
             "list_checked_by": listed.checked_by.value if listed else None,
             "protocol": listed.protocol if listed else None,
-            "refused": [{"name": each.name, "reason": each.reason} for each in listed.refused] if listed else [],
+            "refused": [{"name": each.name, "reason": each.reason} for each in listed.left_out] if listed else [],
         }
 
 
@@ -341,7 +347,7 @@ def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None
         return None
     freshness = Program.find(server.target).freshness
     is_unknown = freshness is Freshness.FILES and row.program is None  # listed without a look at them
-    return Listed(row.listed_at, row.era, row.refused, Freshness.AGE if is_unknown else freshness)
+    return Listed(row.listed_at, row.era, row.refused, Freshness.AGE if is_unknown else freshness, row.cut)
 
 
 def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:

@@ -216,9 +216,10 @@ class SearchNotes:
     def note(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
         """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
         there = self._there(session, answer, catalog) if server is None else ""
+        more = self._more(session, answer, server, catalog) if catalog.incomplete else ""
         # The usual case: every server is listed and works, so everything was searched.
         if server is None and self._fleet.is_quiet and not self._missing.leaves_out:
-            return " ".join(filter(None, (answer.note, there))) or None
+            return " ".join(filter(None, (answer.note, there, more))) or None
         clean = partial(self._gate.without_denied_names, session, catalog=catalog)
         about = self._gate.permissions(session), self._fleet.snapshot(), clean
         if server is not None:
@@ -229,7 +230,13 @@ class SearchNotes:
             found = {hit.tool.server for hit in answer.hits}
             nothing_known = not self._gate.permitted(session, catalog).tools
             servers = self._missing.note(answer.query, found, *about, any_of_them=nothing_known)
-        return " ".join(filter(None, (answer.note, servers or there))) or None
+        return " ".join(filter(None, (answer.note, servers or there, more))) or None
+
+    def _more(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str:
+        """Return which servers that were searched may have more tools than are known."""
+        found = {hit.tool.server for hit in answer.hits}
+        meant = found | ({server} if server is not None else self._missing.meant(answer.query))
+        return self._missing.incomplete(meant, found, self._gate.permissions(session), catalog.incomplete)
 
     def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
         """Return which servers have tools for the caller, by subject, if no text match was likely."""
