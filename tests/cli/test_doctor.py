@@ -331,6 +331,12 @@ def test_a_tool_that_is_left_out_is_told_with_the_reason(run: Run, home: Path, t
     assert found["server good: warning"]["remedy"] == "toolcrib get good"
 
 
+def test_a_list_that_is_not_whole_is_told_with_the_reason(run: Run, home: Path, tmp_path: Path):
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"], cursor_loop="same").entry()})
+    code, found = _found(run)
+    assert (code, found["server good: warning"]["text"]) == (0, "it may have more tools: its list repeats itself")
+
+
 def test_skills_are_counted_and_each_that_is_left_out_is_told_with_what_shows_why(run: Run, home: Path, tmp_path: Path):
     folder = tmp_path / "my skills"
     for name, text in {"forms": "---\nname: forms\ndescription: Fills in forms.\n---\nDo it.\n", "broken": "-"}.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from toolcrib.base.model import Example, Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.base.names import name_digest
@@ -716,24 +716,25 @@ class ToolIndex:
 
     def instructions(self, servers: Mapping[str, str]) -> dict[str, str]:
         """Return what these servers (key -> config fingerprint) tell a model of themselves, if they tell anything."""
-        query = "SELECT key, config_fingerprint, instructions FROM servers WHERE instructions != ''"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query).fetchall()
-            return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
+        return self._stated("instructions", "", servers)
 
     def extensions(self, servers: Mapping[str, str]) -> dict[str, JsonObject]:
         """Return the extensions that these servers (key -> config fingerprint) declare, if they declare any."""
-        query = "SELECT key, config_fingerprint, extensions FROM servers WHERE extensions != '{}'"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query).fetchall()
-            return {key: json.loads(text) for key, fingerprint, text in rows if servers.get(key) == fingerprint}
+        with damaged_rows():
+            return {key: json.loads(text) for key, text in self._stated("extensions", "{}", servers).items()}
 
     def incomplete(self, servers: Mapping[str, str]) -> dict[str, str]:
         """Return why more tools of these servers (key -> config fingerprint) are not known, where there are more."""
-        query = "SELECT key, config_fingerprint, cut FROM servers WHERE cut != ''"
+        return self._stated("cut", "", servers)
+
+    def _stated(
+        self, column: Literal["instructions", "extensions", "cut"], nothing: str, servers: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return what the rows of these servers (key -> config fingerprint) have in a column, but for ``nothing``."""
+        query = f"SELECT key, config_fingerprint, {column} FROM servers WHERE {column} != ?"  # noqa: S608 - own names
         with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(query).fetchall()
-            return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
+            rows = connection.execute(query, (nothing,)).fetchall()
+        return {key: text for key, fingerprint, text in rows if servers.get(key) == fingerprint}
 
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.

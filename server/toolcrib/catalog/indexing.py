@@ -219,7 +219,6 @@ class Indexer:
         One that is only cut for the moment, ``is_passing``, takes nothing away: tools do not come and go with a bad
         moment.
 
-
         Return its tools' names with the fingerprints of their records. ``program`` is the mark of the program that
         listed them (:class:`Program`), if anything is known of it. ``extensions`` are those that clients are told of.
         """

@@ -331,8 +331,11 @@ def _of_index(settings: "Settings") -> Iterator[Finding]:
         remedy = "; ".join(fix.command for fix in fixes)
         yield Finding("index", "warning", f"{file} was rebuilt: {why}", remedy, fixes=fixes)
     for server in found.servers:
-        for refused in server.listed.left_out if server.listed else ():
-            text = f"its tool {refused.name} is left out: {refused.reason}"
+        if (listed := server.listed) is None:
+            continue
+        told = [f"its tool {each.name} is left out: {each.reason}" for each in listed.refused]
+        told += [f"it may have more tools: {listed.cut}"] if listed.cut else []
+        for text in told:
             yield Finding(f"server {server.key}", "warning", text, f"toolcrib get {server.key}")
 
 

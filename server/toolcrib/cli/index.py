@@ -279,5 +279,7 @@ def _server_text(server: "ServerStatus", failed: str | None = None, *, is_told: 
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed and not is_told:
         lines.append(f"    failed: {failed}")
-    lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.left_out if server.listed else ())]
+    if server.listed:
+        lines += [f"    refused: {each.name}: {each.reason}" for each in server.listed.refused]
+        lines += [f"    may have more tools: {server.listed.cut}"] if server.listed.cut else []
     return "\n".join(lines)

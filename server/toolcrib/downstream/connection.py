@@ -133,7 +133,7 @@ class Announcements:
         self.changes = 0
         self.list_changed = anyio.Event()
         self.offers_changed = anyio.Event()
-        self.on_updated: Callable[[str], None] = ignore_update
+        self.on_updated: Callable[[str], None] = _ignore
         self._kinds: set[OfferKind] = set()
 
     def take(self) -> frozenset[OfferKind]:
@@ -178,7 +178,7 @@ class Announcements:
         self.offers_changed.set()
 
 
-def ignore_update(_uri: str) -> None:
+def _ignore(_uri: str) -> None:
     """Ignore an update of a resource without a subscription."""
 
 
@@ -545,9 +545,9 @@ class Connection:
         """Return the error to raise for one; if it says that the connection or its session is gone, retire it."""
         if is_end(error):
             self.retired.set()
-        elif self.changes_listed < 0 or self.retired.is_set():
-            pass  # a start is told, and tried again, as such; and what is retired already is not lost once more
-        elif is_forgotten(error) or await self._may_be_lost(error):
+        # A start is told, and tried again, as such; and what is retired already is not lost once more.
+        is_in_use = self.changes_listed >= 0 and not self.retired.is_set()
+        if is_in_use and (is_forgotten(error) or await self._may_be_lost(error)):
             return self._lost_by(error, call)
         if is_undelivered(error):
             self.lose()
@@ -593,6 +593,8 @@ class Connection:
         if not self.retired.is_set():
             self.is_lost = True
             self.retired.set()
+            # The next session subscribes to the same, and what changes is told once.
+            self.announcements.on_updated = _ignore
 
     def _stamped(self, method: str, params: JsonObject, options: CallOptions, call: Call | None) -> JsonObject:
         """Return params with what every request of 2026-07-28 has; ``options`` get the routing headers of HTTP."""

@@ -232,23 +232,26 @@ class HttpClient(httpx2.AsyncClient):
         was_sent = "authorization" in request.headers
         is_expected = self._login is not None and (self._login.is_expected or was_sent)
         code = code_of(response, is_expected=is_expected)
-        own = _own_error(body) if self._deliver is None else None
-        if has_session and (answer := await self._lost_answer(request, response, body, code)):
+        own = _own_error(body)
+        said = own.message if own else body[:_READ_MAX].decode(errors="replace")
+        if has_session and (answer := await self._lost_answer(request, response, code, said, own)):
             return answer
-        if code != WANTS_LOGIN and own:
+        if code != WANTS_LOGIN and self._deliver is None and own:
             return response
         challenge = challenge_of(response) if code == WANTS_LOGIN else None
         return self._answer(request, code, status_text(response), self._wanted(challenge) if challenge else None)
 
     async def _lost_answer(
-        self, request: httpx2.Request, response: httpx2.Response, body: bytes, code: int
+        self, request: httpx2.Request, response: httpx2.Response, code: int, said: str, own: types.ErrorData | None
     ) -> httpx2.Response | None:
-        """Return the answer to a request that was refused for its session, or may have been; None for any other."""
-        status, own = response.status_code, _own_error(body)
+        """Return the answer to a request that was refused for its session, or may have been; None for any other.
+
+        ``said`` is what the server says, ``own`` the error of JSON-RPC that it is, if it is one.
+        """
+        status = response.status_code
         # Where a login can be had, the want of one is told first; the next call begins a new session as well.
         if (code == WANTS_LOGIN and self._login is not None) or not _is_request(request):
             return None
-        said = own.message if own is not None else body[:_READ_MAX].decode(errors="replace")
         is_named = names_lost_session(said)
         is_sure = is_named and own is not None and own.code == SESSION_NOT_FOUND
         if not is_sure and not ((is_named or status in _MAY_BE_LOST) and await self._ping_gets(status, request)):

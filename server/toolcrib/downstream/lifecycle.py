@@ -28,7 +28,6 @@ from toolcrib.downstream.connection import (
     LiveList,
     LiveTools,
     connect,
-    ignore_update,
     rest_s,
 )
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
@@ -442,7 +441,6 @@ class Downstream:
 
     async def _part(self, start: _Start, connection: Connection) -> None:
         """Hand over, and let the calls under way end in the session that was lost to others."""
-        connection.announcements.on_updated = ignore_update
         self._hand_over(start)
         with anyio.move_on_after(self._dependencies.limits.call_max_s):
             await connection.wait_until_unused()

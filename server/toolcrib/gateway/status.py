@@ -73,11 +73,6 @@ class Listed:
     checked_by: Freshness
     cut: str = ""
 
-    @property
-    def left_out(self) -> tuple[Refused, ...]:
-        """What was refused, and last the tools that were not read."""
-        return (*self.refused, *([Refused("more tools", self.cut)] if self.cut else []))
-
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
@@ -104,6 +99,9 @@ class ServerStatus:
     def as_json(self) -> JsonObject:
         """Return it as a JSON object."""
         listed = self.listed
+        refused = [{"name": each.name, "reason": each.reason} for each in listed.refused] if listed else []
+        if listed and listed.cut:
+            refused.append({"name": "more tools", "reason": listed.cut})
         return {
             "server": self.key,
             **(self.running.as_json if self.running else {}),
@@ -115,7 +113,7 @@ class ServerStatus:
             "listed_at": _time(listed.at) if listed else None,
             "list_checked_by": listed.checked_by.value if listed else None,
             "protocol": listed.protocol if listed else None,
-            "refused": [{"name": each.name, "reason": each.reason} for each in listed.left_out] if listed else [],
+            "refused": refused,
         }
 
 
