@@ -36,6 +36,7 @@ ALLOWED = {
     "toolcrib.catalog.arguments:ArgumentChecks._read_schema": "one row, when a tool is called first, or is huge",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
     "toolcrib.downstream.process:Lifeline.ready": "likewise, once, with the first server",
+    "toolcrib.programs.workers:_spawned": "likewise, once for many programs",
     "toolcrib.server.http:serve_http.<locals>.serve": "the start of the HTTP server",
 }
 """Functions, as ``module:qualified name``, that may block the loop or whatever they call; each with its reason."""

@@ -9,7 +9,7 @@ import pytest
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.gateway.programs import marked
-from toolcrib.programs.running import Deadline, Program, Run
+from toolcrib.programs.running import Deadline, Program, Result, Run
 from toolcrib.programs.source import read
 from toolcrib.programs.workers import Workers
 
@@ -29,19 +29,19 @@ def large(kind: str) -> JsonObject:
 class Answering:
     """A host that answers each call with many rows."""
 
-    async def call(self, name: str, arguments: str) -> str:
+    async def call(self, name: str, arguments: str) -> Result:
         assert arguments == "{}"
         return await anyio.to_thread.run_sync(lambda: marked(large(name)))
 
-    async def search(self, query: str, limit: int) -> str:
+    async def search(self, query: str, limit: int) -> Result:
         raise AssertionError((query, limit))
 
-    async def result(self, handle: str) -> str:
+    async def result(self, handle: str) -> Result:
         raise AssertionError(handle)
 
 
 @pytest.mark.parametrize("kind", ["text", "structured"])
-async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(tmp_path, kind):
+async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(kind):
     async def told(_name: str) -> None:
         await anyio.lowlevel.checkpoint()
 
@@ -55,7 +55,7 @@ async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(tmp_path, ki
 
     section = ProgramsSection(compute_s=60)
     async with anyio.create_task_group() as tasks:
-        workers = Workers(tmp_path, tasks)
+        workers = Workers(tasks)
         tasks.start_soon(tick)
         program = Program(read(f"len(await call('{kind}'))", 1000), {}, is_checked=True)
         run = Run(program, Answering(), section, Deadline(60), most=100, progress=told)

@@ -653,8 +653,8 @@ class ProgramsSection(Section):
     compute_s: Seconds = 10
     """How long it may compute, without the time that its calls take."""
     memory_bytes: Annotated[int, Strict(), Field(ge=16 * 1024 * 1024)] = 256 * 1024 * 1024
-    """Memory of its values."""
-    code_bytes: Count = 64 * 1024
+    """Memory of its values, and of the results of its calls that it has not taken yet."""
+    code_bytes: Count = 32 * 1024
     """Size of its text."""
     calls: Count = 200
     """Calls of one program."""

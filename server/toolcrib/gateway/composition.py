@@ -203,7 +203,7 @@ class Gateway:
     async def _programs_of(self, tools: ToolUseCases, offline: Offline) -> "ProgramUseCases":
         shared, use_cases = await anyio.to_thread.run_sync(_load_programs)
         # What runs is counted across configs, and its workers serve the next one too.
-        self._programs = self._programs or shared(offline.settings.stored(offline.settings.cache_dir), self.tasks)
+        self._programs = self._programs or shared(self.tasks)
         return use_cases(tools, self._programs, offline.events)
 
     def _count_tasks(self, session: Session) -> TaskCounts:

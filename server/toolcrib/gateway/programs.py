@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,7 +16,7 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
-from toolcrib.base.text import characters_of
+from toolcrib.base.text import characters_of, truncate
 from toolcrib.catalog.arguments import call_digest
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.schema import ProgramsSection
@@ -30,7 +29,7 @@ from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
 from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
-from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Run
+from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Result, Run
 from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, literal, read
 from toolcrib.programs.workers import Workers
 
@@ -44,15 +43,21 @@ _LITERAL_MAX = 64 * 1024
 _ENCODED_AT_ONCE = 256 * 1024
 """Bytes of structured content that are written as JSON in one step, which nothing else can interrupt."""
 _CALLS_SHOWN = 12
+_LINE_MAX = 200
+_PRINTED_LEAST = 200
+"""Characters of what a program has printed that are shown, however long its value or its error is."""
+_NOTICE_MAX = 150
+"""Characters of the notice that something was cut, and of what stands before it."""
+_NO_VALUE = "The program has run; it has no value. End it with an expression, or print something."
 
 THIS_CALL, THIS_RUN, NO = "this call", "this tool in this run", "no"
 
 
 class Programs:
-    """What the programs of every config share: the workers, and how many run. ``folder`` is for what starts those."""
+    """What the programs of every config share: the workers, and how many run."""
 
-    def __init__(self, folder: Path | None, tasks: TaskGroup) -> None:
-        self.workers = Workers(folder, tasks)
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.workers = Workers(tasks)
         self.checked = Recent[bytes, None](_CHECKED_KEPT)
         self._running = Counter[str]()
 
@@ -178,7 +183,7 @@ class ProgramUseCases:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
         most = characters_of(min(max_tokens or section.max_tokens, section.max_tokens))
         outcome = await Run(program, host, section, deadline, most=most, progress=host.told).run(self._shared.workers)
-        if not outcome.notes:
+        if outcome.has_ended and not outcome.notes:
             self._shared.checked[key] = None
         return outcome
 
@@ -267,7 +272,7 @@ class _Host:
             return "and this client has no way to ask a person first (programs.writes)"
         return ""
 
-    async def call(self, name: str, arguments: str) -> str:
+    async def call(self, name: str, arguments: str) -> Result:
         """Make a call as ``tool_call`` does; see :class:`toolcrib.programs.running.Host`."""
         tool = self._tools.get(name)
         if tool is None:
@@ -286,16 +291,16 @@ class _Host:
             raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.")
         taking = partial(_taken, result, self._section.result_bytes)
         is_small = weight(result, _READ_INLINE) <= _READ_INLINE
-        size, text = taking() if is_small else await anyio.to_thread.run_sync(taking)
-        if size > self._section.result_bytes:
+        size, taken = taking() if is_small else await anyio.to_thread.run_sync(taking)
+        if taken is None:
             raise CallFailed(
                 f"The result of {tool.public_name} is larger than {self._section.result_bytes} bytes "
                 "(programs.result_bytes)."
             )
         self.bytes_read += size
         if result.get("isError"):
-            raise CallFailed(text[1:])
-        return text
+            raise CallFailed(taken.text)
+        return taken
 
     def _reports_of(self, name: str) -> Progress | None:
         """Return what takes the progress of one call: as reports of the whole, which may only grow."""
@@ -366,7 +371,7 @@ class _Host:
             return "unable", NO
         return "none", NO
 
-    async def search(self, query: str, limit: int) -> str:
+    async def search(self, query: str, limit: int) -> Result:
         """Search as ``tool_search`` does; what it finds may be called by name."""
         wanted = SearchRequest(query.strip(), SearchType.FTS, min(max(limit, 1), _SEARCH_MAX))
         try:
@@ -384,9 +389,9 @@ class _Host:
             }
             for hit in answer.hits
         ]
-        return "j" + compact(found)
+        return Result("json", compact(found))
 
-    async def result(self, handle: str) -> str:
+    async def result(self, handle: str) -> Result:
         """Return the whole text of a result that was kept for paging."""
         try:
             kept = await self._use_cases.long_results.whole(self._request.session, handle)
@@ -404,14 +409,14 @@ async def _decoded(arguments: str) -> Any:
         raise CallFailed("The arguments are no JSON, or nested too deeply.") from None
 
 
-def _taken(result: JsonObject, most: int) -> tuple[int, str]:
+def _taken(result: JsonObject, most: int) -> tuple[int, Result | None]:
     """Return the size of a result and, unless that is more than ``most``, what its program gets."""
     size = weight(result, most)
-    return size, marked(result) if size <= most else ""
+    return size, marked(result) if size <= most else None
 
 
-def marked(result: JsonObject) -> str:
-    """Return a tool result as its program gets it, with the mark of :class:`toolcrib.programs.running.Host`.
+def marked(result: JsonObject) -> Result:
+    """Return a tool result as its program gets it.
 
     A text that is JSON is taken apart by the worker; only a short literal of Python is rewritten here.
     """
@@ -419,25 +424,25 @@ def marked(result: JsonObject) -> str:
     texts = [block["text"] for block in map(as_object, blocks) if isinstance(block.get("text"), str)]
     structured = result.get("structuredContent")
     if structured is not None and not (len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "[")):
-        return "j" + _json(unwrapped(structured))
+        return Result("json", _json(unwrapped(structured)))
     if len(texts) < len(blocks):
-        return "j" + _json(blocks)
+        return Result("json", _json(blocks))
     if len(texts) > 1:
-        return "m" + _json(texts)
-    return _of_text(texts[0]) if texts else "t"
+        return Result("texts", _json(texts))
+    return _of_text(texts[0]) if texts else Result("text", "")
 
 
-def _of_text(text: str) -> str:
+def _of_text(text: str) -> Result:
     start = text.lstrip()[:200]
     if start[:1] not in ("{", "[", "("):
-        return f"t{text}"
+        return Result("text", text)
     quote = min((place for place in map(start.find, "'\"") if place >= 0), default=-1)
     if (start[0] == "(" or (quote >= 0 and start[quote] == "'")) and len(text) <= _LITERAL_MAX:
         try:
-            return "j" + compact(literal(text.strip()))
+            return Result("json", compact(literal(text.strip())))
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            return f"t{text}"
-    return f"j{text}"
+            return Result("text", text)
+    return Result("json", text)
 
 
 def _json(value: Any) -> str:
@@ -451,34 +456,59 @@ def _json(value: Any) -> str:
 
 
 def _answer(code: str, outcome: Outcome, most: int) -> JsonObject:
-    """Return the result of ``tool_run``: the value and what was printed, or what went wrong and what had been done."""
-    parts: list[str] = []
-    if outcome.value is not None:
-        cut = "" if outcome.value_size <= len(outcome.value) else _cut_notice(outcome.value_size)
-        parts.append(outcome.value + cut)
-    if outcome.printed:
-        room = max(most - sum(map(len, parts)), 200)
-        printed = outcome.printed[:room]
-        cut = "" if len(printed) == outcome.printed_size else _cut_notice(outcome.printed_size)
-        parts.append(("Printed:\n" if parts or outcome.problem else "") + printed.rstrip("\n") + cut)
+    """Return the result of ``tool_run``: the value and what was printed, or what went wrong and what had been done.
+
+    Its text has at most ``most`` characters, whichever of these they are.
+    """
     if outcome.problem is None:
-        if not parts:
-            parts.append("The program has run; it has no value. End it with an expression, or print something.")
-        if outcome.notes:
-            parts.append("[toolcrib: " + "; ".join(outcome.notes) + "]")
-        return {"content": [{"type": "text", "text": "\n".join(parts)}], "isError": False}
+        text = _told(_noted(outcome), outcome, most)
+        return {"content": [{"type": "text", "text": text or _NO_VALUE}], "isError": False}
+    return failure(_told(_failed(code, outcome), outcome, most))
+
+
+def _noted(outcome: Outcome) -> str:
+    return f"[toolcrib: {'; '.join(outcome.notes)}]" if outcome.notes else ""
+
+
+def _failed(code: str, outcome: Outcome) -> str:
     where = f" in line {outcome.line}" if outcome.line else ""
     head = [f"The program failed{where}: {outcome.problem}"]
     lines = code.splitlines()
     if 0 < outcome.line <= len(lines):
-        head.append(f"    {lines[outcome.line - 1].strip()}")
+        head.append(f"    {truncate(lines[outcome.line - 1].strip(), _LINE_MAX)}")
     if outcome.calls:
         head.append(f"Calls that were made, which are not undone: {_calls_text(outcome)}")
-    return failure("\n".join([*head, *outcome.notes, *parts]))
+    return "\n".join([*head, *outcome.notes])
 
 
-def _cut_notice(size: int) -> str:
-    return f"\n[toolcrib: cut; it has {size} characters. Return less, such as only some fields, or raise max_tokens.]"
+def _told(said: str, outcome: Outcome, most: int) -> str:
+    """Return what is said of a run with its value and what it has printed: before these, if it has failed."""
+    least = min(len(outcome.printed), _PRINTED_LEAST) + _NOTICE_MAX if outcome.printed else 0
+    said = truncate(said, most - least - _NOTICE_MAX)
+    room = most - len(said) - 1
+    parts: list[str] = []
+    if outcome.value is not None:
+        parts.append(_cut(outcome.value, room - least, outcome.value_size, is_counted=outcome.is_counted))
+        room -= len(parts[0]) + 1
+    if outcome.printed:
+        label = "Printed:\n" if parts or outcome.problem else ""
+        printed = outcome.printed.rstrip("\n")
+        size = outcome.printed_size - len(outcome.printed) + len(printed)
+        parts.append(
+            label + _cut(printed, room - len(label), size, is_counted=outcome.has_ended or size == len(printed))
+        )
+    return "\n".join(filter(None, [*parts, said] if outcome.problem is None else [said, *parts]))
+
+
+def _cut(text: str, room: int, size: int, *, is_counted: bool) -> str:
+    """Return a text, or what of it there is room for and a notice; ``size`` is that of the whole, or of a part."""
+    if is_counted and size == len(text) <= room:
+        return text
+    notice = (
+        f"\n[toolcrib: cut; it has {'' if is_counted else 'more than '}{size} characters. "
+        "Return less, such as only some fields, or raise max_tokens.]"
+    )
+    return text[: max(room - len(notice), 0)] + notice
 
 
 def _calls_text(outcome: Outcome) -> str:

@@ -1,9 +1,10 @@
 """One run of a program: its calls, its bounds, and its end, after which nothing of it is left."""
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,42 +14,48 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.checking import judged
-from toolcrib.programs.source import CALL, VALUE, NotRunnable, Source, bound_name
+from toolcrib.programs.frames import ARGUMENTS_MAX, TEXT_MAX, HostFunction
+from toolcrib.programs.source import CALL, NotRunnable, Source, bound_name
 from toolcrib.programs.stubs import declarations
 from toolcrib.programs.workers import (
-    Answer,
-    Done,
+    AnswerKind,
+    Bounds,
+    Ended,
     HostCall,
-    ProgramFailed,
+    Printed,
+    Taken,
     TypesRefused,
-    Waiting,
     Worker,
     WorkerLost,
     Workers,
-    raised,
-    returned,
 )
 
-_CALL, _SEARCH, _RESULT = "toolcrib_call", "toolcrib_search", "toolcrib_result"
-_NAMES: Final = frozenset((_CALL, _SEARCH, _RESULT))
+_log = logging.getLogger(__name__)
+
 _TEXT_MAX = 300
-_ARGUMENTS_MAX = 1024 * 1024
-"""Characters of the arguments of one call, as JSON."""
 _HELD_MAX = 8 * 1024 * 1024
-"""Characters of the arguments of the calls that wait or are under way."""
+"""Bytes of the arguments of the calls that wait or are under way, as they are once built."""
+_VALUE_MAX = TEXT_MAX // 4
+"""Characters of a value that come in one frame, whatever they are."""
 
 
 class CallFailed(Exception):
     """A call of a program failed; the text is that of the program's ``ToolError``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call of a program has come to: a text, JSON or else a text, or several such texts as a list in JSON."""
+
+    kind: Literal["text", "json", "texts"]
+    text: str
+
+
 class Host(Protocol):
     """What a program may reach: each call is answered in the name of whoever runs it."""
 
-    async def call(self, name: str, arguments: str) -> str:
-        """Call a tool by a name that the program has, with arguments as JSON; return its result, marked.
-
-        The first character is its mark: ``t`` a text, ``j`` JSON or else a text, ``m`` a list of such texts as JSON.
+    async def call(self, name: str, arguments: str) -> Result:
+        """Call a tool by a name that the program has, with arguments as JSON; return its result.
 
         Raises:
             CallFailed: it has failed, or was refused.
@@ -56,11 +63,11 @@ class Host(Protocol):
         """
         ...
 
-    async def search(self, query: str, limit: int) -> str:
+    async def search(self, query: str, limit: int) -> Result:
         """Return what a search of tools finds, as a JSON list; raises as :meth:`call` does."""
         ...
 
-    async def result(self, handle: str) -> str:
+    async def result(self, handle: str) -> Result:
         """Return the text of a long result by its handle; raises as :meth:`call` does."""
         ...
 
@@ -95,21 +102,23 @@ class CallMade:
 class Outcome:
     """What a run has come to.
 
-    ``value`` is that of the last expression, as JSON or, where ``is_text``, as it is; None: there is none, or it is
-    None. Of it, and of ``printed``, so much is kept as may be shown; ``value_size`` and ``printed_size`` are the whole
-    sizes, in characters. ``notes`` are of the checker, about what has run all the same. ``problem`` is None if it
-    succeeded; ``line`` then has its place.
+    ``value`` is that of the last statement, as JSON or, of a text, as it is; None: there is none, or it is None. Of
+    it, and of ``printed``, so much is kept as may be shown; ``value_size`` and ``printed_size`` are the whole sizes, in
+    characters: of a value at least so many where it is not ``is_counted``, of prints where it is not ``has_ended``,
+    which is whether it came to its end, and was not ended. ``notes`` are of the checker, about what has run all the
+    same. ``problem`` is None if it succeeded; ``line`` has its place.
     """
 
     value: str | None = None
-    is_text: bool = False
     value_size: int = 0
+    is_counted: bool = True
     printed: str = ""
     printed_size: int = 0
     notes: tuple[str, ...] = ()
     calls: list[CallMade] = field(default_factory=list[CallMade])
     problem: str | None = None
     line: int = 0
+    has_ended: bool = False
 
 
 class _Bounded(ToolcribError):
@@ -152,11 +161,13 @@ class Run:
         progress: Callable[[str], Awaitable[None]],
     ) -> None:
         self._program, self._host, self._section, self._deadline = program, host, section, deadline
-        self._most, self._progress = most, progress
+        self._bounds = Bounds(section, min(most, _VALUE_MAX), _HELD_MAX)
+        self._untaken_most = min(section.result_bytes, section.memory_bytes // 2)
+        self._progress = progress
         self._places = anyio.CapacityLimiter(section.calls_at_a_time)
-        self._answers: dict[int, Answer] = {}
-        self._answered = anyio.Event()
-        self._held = 0
+        self._held = self._untaken = 0
+        self._printed, self._room = list[str](), section.printed_bytes
+        self._taken = anyio.Event()
         self.outcome = Outcome()
 
     async def run(self, workers: Workers) -> Outcome:
@@ -169,26 +180,26 @@ class Run:
         try:
             with self._deadline.scope:
                 await self._in_worker(workers)
-        except ProgramFailed as error:
-            self.outcome.problem, self.outcome.line = str(error), error.line
         except (_Bounded, WorkerLost) as error:
             self.outcome.problem = str(error)
-        if self._deadline.scope.cancelled_caught:
+            if error.detail:
+                _log.warning("%s %s", error, error.detail)
+        if self._deadline.scope.cancelled_caught and not self.outcome.has_ended:
             self.outcome.problem = "It took too long (timeout_s, at most programs.timeout_s)."
+        self.outcome.printed = "".join(self._printed)
         return self.outcome
 
     async def _in_worker(self, workers: Workers) -> None:
         program = self._program
         stubs = None
         if not program.is_checked:
-            schemas = {name: tool.schema for name, tool in program.tools.items()}
-            stubs = declarations(schemas, program.source.called, finds_names=program.source.finds_names)
-        async with workers.worker(self._section, names=_NAMES, stubs=stubs, on_print=self._print) as worker:
+            stubs = declarations(self._schemas(), program.source.called, finds_names=program.source.finds_names)
+        async with workers.worker(self._section) as worker:
             try:
                 # The calls end with this group, which is left before the worker is, and before there is an answer.
                 async with anyio.create_task_group() as calls:
-                    calls.start_soon(worker.killed_if_cancelled)
-                    await self._through(worker, calls)
+                    await worker.begin(_prelude(program.tools), program.source.code, self._bounds, stubs=stubs)
+                    await self._followed(worker, calls)
                     calls.cancel_scope.cancel()
             except BaseExceptionGroup as errors:
                 error = innermost(errors)
@@ -196,99 +207,80 @@ class Run:
                     raise
                 raise error from None
 
-    async def _through(self, worker: Worker, calls: TaskGroup) -> None:
-        """Feed the worker what is ours, the program, and what takes its value."""
-        await worker.feed(_prelude(self._program.tools))
-        await self._driven(worker, calls, await self._begun(worker))
-        end = await self._driven(worker, calls, await worker.feed(f"toolcrib_end({VALUE}, {self._most})"))
-        kind, text, size = end.value
-        if kind != "n":
-            self.outcome.value, self.outcome.is_text, self.outcome.value_size = str(text), kind == "t", int(size)
+    def _schemas(self) -> dict[str, JsonObject]:
+        return {name: tool.schema for name, tool in self._program.tools.items()}
 
-    async def _begun(self, worker: Worker) -> Waiting | Done:
-        source, checked = self._program.source, not self._program.is_checked
-        try:
-            return await worker.feed(source.code, checked=checked)
-        except TypesRefused as refused:
-            schemas = {name: tool.schema for name, tool in self._program.tools.items()}
-            findings, notes = judged(refused.rendered, source, schemas)
-            if findings:
-                raise NotRunnable(findings) from None
-            self.outcome.notes = tuple(notes)
-            return await worker.feed(source.code)
+    async def _followed(self, worker: Worker, calls: TaskGroup) -> None:
+        """Do what the program wants, until it has ended."""
+        outcome = self.outcome
+        while not isinstance(message := await worker.message(), Ended):
+            match message:
+                case HostCall():
+                    calls.start_soon(self._answer, message, self._begun(message), worker)
+                case Printed(text, size):
+                    self._printed.append(text[: self._room])
+                    self._room -= len(self._printed[-1])
+                    outcome.printed_size += size
+                case Taken(size):
+                    self._untaken -= size
+                    self._taken.set()
+                    self._taken = anyio.Event()
+                case TypesRefused(rendered):
+                    await self._judge(rendered, worker)
+        outcome.has_ended, outcome.printed_size = True, message.printed_size
+        outcome.value = None if message.value is None else message.value[: self._bounds.most]
+        outcome.value_size, outcome.is_counted = message.size, message.is_counted
+        outcome.problem, outcome.line = message.problem, message.line
 
-    async def _driven(self, worker: Worker, calls: TaskGroup, step: Waiting | Done) -> Done:
-        while isinstance(step, Waiting):
-            for call in step.calls:
-                self._begin(call, calls)
-            step = await worker.answer(await self._next_answers(step))
-        return step
+    async def _judge(self, rendered: str, worker: Worker) -> None:
+        """Go on, unless the checker has found a mistake for sure."""
+        findings, notes = judged(rendered, self._program.source, self._schemas())
+        if findings:
+            await worker.stop()
+            raise NotRunnable(findings)
+        self.outcome.notes = tuple(notes)
+        await worker.go_on()
 
-    def _begin(self, call: HostCall, calls: TaskGroup) -> None:
-        made = None
-        if call.sleeps_s is None:
-            made = CallMade(_name_of(call))
-            self.outcome.calls.append(made)
-            # Not an exception in the program, which could catch it and go on.
-            if len(self.outcome.calls) > self._section.calls:
-                raise _Bounded(f"It made more than {self._section.calls} calls (programs.calls).")
-            self._held += _size(call)
-            if self._held > _HELD_MAX:
-                raise _Bounded(f"The arguments of its calls under way take more than {_HELD_MAX} characters.")
-        calls.start_soon(self._answer, call, made)
+    def _begun(self, call: HostCall) -> CallMade:
+        made = CallMade(call.name or call.kind)
+        self.outcome.calls.append(made)
+        # Not an exception in the program, which could catch it and go on.
+        if len(self.outcome.calls) > self._section.calls:
+            raise _Bounded(f"It made more than {self._section.calls} calls (programs.calls).")
+        self._held += call.weight
+        if self._held > _HELD_MAX:
+            raise _Bounded(f"The arguments of its calls under way take more than {_HELD_MAX} bytes.")
+        return made
 
-    async def _answer(self, call: HostCall, made: CallMade | None) -> None:
-        if made is None:
-            await anyio.sleep(min(max(call.sleeps_s or 0.0, 0.0), self._section.timeout_s))
-            answer = returned(None)
-        else:
-            async with self._places:
-                answer = await self._called(call, made)
-            self._held -= _size(call)
+    async def _answer(self, call: HostCall, made: CallMade, worker: Worker) -> None:
+        async with self._places:
+            # What a program computes or sleeps over is not added to.
+            while self._untaken > self._untaken_most:
+                await self._taken.wait()
+            kind, text = await self._called(call, made)
+            self._held -= call.weight
+            self._untaken += len(text)
             await self._progress(made.name)
-        self._answers[call.number] = answer
-        self._answered.set()
+            with suppress(WorkerLost):  # whoever reads from it says why
+                await worker.answer(call.number, kind, text)
 
-    async def _called(self, call: HostCall, made: CallMade) -> Answer:
+    async def _called(self, call: HostCall, made: CallMade) -> tuple[AnswerKind, str]:
         try:
-            value = await self._reached(call)
+            result = await self._reached(call)
         except CallFailed as error:
             made.outcome, made.problem = "failed", truncate(one_line(str(error)), _TEXT_MAX)
-            return raised(str(error))
+            return "failed", str(error)
         made.outcome = "ok"
-        return returned(value)
+        return result.kind, result.text
 
-    async def _reached(self, call: HostCall) -> str:
-        match call.name, call.args:
-            case "toolcrib_call", (str(name), str(arguments)) if len(arguments) <= _ARGUMENTS_MAX:
-                return await self._host.call(name, arguments)
-            case "toolcrib_search", (str(query), int(limit)):
-                return await self._host.search(query, limit)
-            case "toolcrib_result", (str(handle),):
-                return await self._host.result(handle)
-            case _:
-                raise CallFailed(f"The arguments do not fit, or are longer than {_ARGUMENTS_MAX} characters.")
-
-    async def _next_answers(self, step: Waiting) -> dict[int, Answer]:
-        """Wait until the program can go on, and return all answers that it takes now."""
-        while not (ready := step.pending & self._answers.keys()):
-            self._answered = anyio.Event()
-            await self._answered.wait()
-        return {number: self._answers.pop(number) for number in ready}
-
-    def _print(self, text: str) -> None:
-        outcome = self.outcome
-        outcome.printed += text[: max(self._section.printed_bytes - len(outcome.printed), 0)]
-        outcome.printed_size += len(text)
-
-
-def _size(call: HostCall) -> int:
-    return sum(len(each) for each in call.args if isinstance(each, str))
-
-
-def _name_of(call: HostCall) -> str:
-    first = call.args[0] if call.args else ""
-    return str(first) if call.name == _CALL else call.name.removeprefix("toolcrib_")
+    async def _reached(self, call: HostCall) -> Result:
+        match call.kind:
+            case "call":
+                return await self._host.call(call.name, call.text)
+            case "search":
+                return await self._host.search(call.text, call.limit)
+            case "result":
+                return await self._host.result(call.text)
 
 
 def _prelude(tools: Mapping[str, Tool]) -> str:
@@ -299,7 +291,6 @@ def _prelude(tools: Mapping[str, Tool]) -> str:
 
 _PRELUDE = f"""
 ToolError = RuntimeError
-{VALUE} = None
 eval = None
 exec = None
 
@@ -322,8 +313,8 @@ def toolcrib_made(reach, look, read):
 
     async def reached(name, arguments):
         text = json.dumps(arguments)
-        if len(text) > {_ARGUMENTS_MAX}:
-            raise ToolError("the arguments are longer than {_ARGUMENTS_MAX} characters")
+        if len(text) > {ARGUMENTS_MAX}:
+            raise ToolError("the arguments are longer than {ARGUMENTS_MAX} characters")
         return opened(await reach(name, text))
 
     def tool(name):
@@ -355,41 +346,19 @@ def toolcrib_made(reach, look, read):
             calls = [caught(each) for each in calls]
         return list(await asyncio.gather(*calls))
 
-    def plain(value):
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
-        if isinstance(value, dict):
-            return {{(key if isinstance(key, str) else str(key)): plain(each) for key, each in value.items()}}
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(each) for each in value]
-        if isinstance(value, BaseException):
-            return {{"error": str(value)}}
-        return str(value)
-
-    def end(value, most):
-        if value is None:
-            return ("n", "", 0)
-        if isinstance(value, str):
-            return ("t", value[:most], len(value))
-        try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        except TypeError:
-            text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
-        return ("j", text[:most], len(text))
-
-    return tool, {CALL}, search, result, parallel, end
+    return tool, {CALL}, search, result, parallel
 
 async def _reach(name, arguments):
-    return await {_CALL}(name, arguments)
+    return await {HostFunction.CALL}(name, arguments)
 
 async def _look(query, limit):
-    return await {_SEARCH}(query, limit)
+    return await {HostFunction.SEARCH}(query, limit)
 
 async def _read(handle):
-    return await {_RESULT}(handle)
+    return await {HostFunction.RESULT}(handle)
 
-toolcrib_tool, call, search, result, parallel, toolcrib_end = toolcrib_made(_reach, _look, _read)
+toolcrib_tool, call, search, result, parallel = toolcrib_made(_reach, _look, _read)
 """
-"""The functions that every program has, in its own Python. Values cross as text alone, so that only the worker, which
-is bounded, ever takes them apart (ADR 84).
+"""The functions that every program has, in its own Python. Results cross as text alone, so that only the worker, which
+is bounded, ever takes them apart (ADR 84). A program may set any of these names: nothing calls them but itself.
 """

@@ -20,9 +20,6 @@ CALL, PARALLEL, SEARCH, RESULT, ERROR = "call", "parallel", "search", "result", 
 GIVEN: Final = (CALL, PARALLEL, SEARCH, RESULT, ERROR)
 """The names that a program has without an import, besides Python's own."""
 
-VALUE: Final = "toolcrib_value"
-"""The variable that holds the value of a program's last expression."""
-
 _PARSER = threading.Lock()
 """Held while a tree is built. CPython before 3.11.8 and 3.12.2 counts its depth for the whole interpreter, so that two
 threads, one of which pauses for the garbage collector, end in SystemError (python/cpython#106905).
@@ -107,7 +104,7 @@ class Source:
     """A program that was read.
 
     ``code`` is what a worker runs: the written text, line by line, with imports of tools turned into assignments from
-    :func:`bound_name`, and the last expression assigned to :data:`VALUE`. ``imported`` has the lines of each imported
+    :func:`bound_name`; its value is that of its last statement. ``imported`` has the lines of each imported
     name, ``called`` those of each literal name in ``call(…)``. ``finds_names``: it also calls what it finds by search.
     ``spread``: the lines with a call whose arguments are a dict (``f(**d)``), of which nothing is known before the run.
     """
@@ -306,13 +303,13 @@ class _Reader:
         self._edits += [(start, start, "(iter" if shares else "iter("), (end, end, ")")]
 
     def _keep_value(self) -> None:
-        """Assign the value of the last statement, if it has one, instead of dropping it."""
+        """Have the last statement be an expression; what an interpreter would take is the last expression it meets."""
         last = self._tree.body[-1] if self._tree.body else None
-        if not isinstance(last, ast.Expr | ast.Return) or last.value is None:
-            return
-        start, end = self._span(last)
-        written = len("return") if isinstance(last, ast.Return) else 0
-        self._edits += [(start, start + written, f"{VALUE} = ("), (end, end, ")")]
+        if isinstance(last, ast.Return) and last.value is not None:
+            start, end = self._span(last)
+            self._edits += [(start, start + len("return"), "("), (end, end, ")")]
+        elif not isinstance(last, ast.Expr):
+            self._edits.append((len(self._bytes), len(self._bytes), "\nNone"))
 
 
 def _no_module(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.programs.source import CALL, ERROR, PARALLEL, RESULT, SEARCH, VALUE, bound_name
+from toolcrib.programs.source import CALL, ERROR, PARALLEL, RESULT, SEARCH, bound_name
 
 _LITERALS_MAX = 40
 """Values of an enumeration that are declared; more would cost the checker more than they catch."""
@@ -43,7 +43,6 @@ class ModuleNotFoundError(ImportError): ...
 class UnboundLocalError(NameError): ...
 class UnicodeDecodeError(ValueError): ...
 class UnicodeEncodeError(ValueError): ...
-{VALUE}: Any
 """
 """What every program has, and builtins of a worker that its checker does not know."""
 
