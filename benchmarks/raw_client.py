@@ -64,6 +64,7 @@ class RawClient:
         assert self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._last_id = 0
+        self._begun: dict[int, dict[str, Any] | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -93,14 +94,26 @@ class RawClient:
         return result
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and return its result; whatever else arrives meanwhile is dropped."""
-        self._last_id += 1
-        self._send({"id": self._last_id, "method": method, "params": params})
+        """Send a request and return its result; whatever else arrives meanwhile is dropped, unless it was begun."""
+        number = self._sent(method, params)
         while line := self._stdout.readline():
             message = json.loads(line)
-            if message.get("id") == self._last_id and "method" not in message:
+            if message.get("id") == number and "method" not in message:
                 return result_of(message, method)
+            if message.get("id") in self._begun:
+                self._begun[message["id"]] = message
         raise RuntimeError(f"ended during {method}; to see why, run: {' '.join(self._command)}")
+
+    def begin(self, method: str, params: dict[str, Any]) -> int:
+        """Send a request, and return its number for :meth:`ended`."""
+        number = self._sent(method, params)
+        self._begun[number] = None
+        return number
+
+    def ended(self, number: int) -> dict[str, Any] | None:
+        """Return the result of a request that was begun, if it has come during another one."""
+        answer = self._begun[number]
+        return None if answer is None else result_of(answer, "a request")
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool and return its result."""
@@ -127,6 +140,11 @@ class RawClient:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024 / 1e6
         raise RuntimeError(f"the kernel does not tell {name}")
+
+    def _sent(self, method: str, params: dict[str, Any]) -> int:
+        self._last_id += 1
+        self._send({"id": self._last_id, "method": method, "params": params})
+        return self._last_id
 
     def _send(self, message: dict[str, Any]) -> None:
         self._stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

@@ -25,6 +25,7 @@ TINY = {
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2", "--against", str(BENCHMARKS.parent)],
     "authorised_call": ["--repeat", "1", "--calls", "4"],
     "programs": ["--repeat", "1"],
+    "program_attacks": ["--first", "2"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
     "stages": ["--repeat", "1", "--size", "30", "--against", str(BENCHMARKS.parent)],
@@ -50,7 +51,7 @@ TARGETS_AT_FULL_SIZE = ("search", "ingest")
 ALONE = ("large",)
 """These compare two ways of toolcrib's own, in rows of their own."""
 NOTHING_TO_FIND = (
-    *("programs", "call", "authorised_call", "first_index", "ways", "house", "proxy"),
+    *("programs", "program_attacks", "call", "authorised_call", "first_index", "ways", "house", "proxy"),
     *("survivors", "flood", "bad_servers", "soak", "large"),
 )
 """These bring their own tools."""
