@@ -59,7 +59,9 @@ async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(kind):
         tasks.start_soon(tick)
         program = Program(read(f"len(await call('{kind}'))", 1000), {}, is_checked=True)
         run = Run(program, Answering(), section, Deadline(60), most=100, progress=told)
-        assert (await run.run(workers)).value == str(ROWS)
+        end = (await run.run(workers)).end
+        assert end is not None
+        assert end.value == str(ROWS)
         tasks.cancel_scope.cancel()
     # CPU of the loop's own thread, so that what else runs on the machine does not count.
     assert max(waits) <= 0.02

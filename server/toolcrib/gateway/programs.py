@@ -147,6 +147,7 @@ class ProgramUseCases:
         if not request.can_ask_now and not request.session.capabilities.keys().isdisjoint(QUESTIONS.values()):
             raise InputRequired
         section = self._section
+        most = characters_of(min(max_tokens or section.max_tokens, section.max_tokens))
         with self._shared.counted(request.session, section):
             # In a thread: to tell of wrong syntax, Python looks for a file.
             source = await anyio.to_thread.run_sync(read, code, section.code_bytes)
@@ -163,27 +164,24 @@ class ProgramUseCases:
                     for name, tool in imported.items()
                 },
             )
-            outcome = await self._run(program, _key(code, imported), host, deadline, max_tokens)
+            outcome = await self._run(program, _key(code, imported), host, deadline, most)
         self._events.emit(
             ProgramRun(
                 ok=outcome.problem is None,
                 calls=len(outcome.calls),
                 failed=sum(call.outcome != "ok" for call in outcome.calls),
                 bytes_read=host.bytes_read,
-                bytes_returned=len(outcome.value or "") + len(outcome.printed),
+                bytes_returned=len((outcome.end and outcome.end.value) or "") + len(outcome.printed),
             ),
             session=request.session.label,
         )
-        return _answer(code, outcome, characters_of(min(max_tokens or section.max_tokens, section.max_tokens)))
+        return _answer(code, outcome, most)
 
-    async def _run(
-        self, program: Program, key: bytes, host: "_Host", deadline: Deadline, max_tokens: int | None
-    ) -> Outcome:
-        section = self._section
+    async def _run(self, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int) -> Outcome:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
-        most = characters_of(min(max_tokens or section.max_tokens, section.max_tokens))
-        outcome = await Run(program, host, section, deadline, most=most, progress=host.told).run(self._shared.workers)
-        if outcome.has_ended and not outcome.notes:
+        run = Run(program, host, self._section, deadline, most=most, progress=host.told)
+        outcome = await run.run(self._shared.workers)
+        if outcome.end is not None and not outcome.notes:
             self._shared.checked[key] = None
         return outcome
 
@@ -471,11 +469,12 @@ def _noted(outcome: Outcome) -> str:
 
 
 def _failed(code: str, outcome: Outcome) -> str:
-    where = f" in line {outcome.line}" if outcome.line else ""
+    line = outcome.end.line if outcome.end else 0
+    where = f" in line {line}" if line else ""
     head = [f"The program failed{where}: {outcome.problem}"]
     lines = code.splitlines()
-    if 0 < outcome.line <= len(lines):
-        head.append(f"    {truncate(lines[outcome.line - 1].strip(), _LINE_MAX)}")
+    if 0 < line <= len(lines):
+        head.append(f"    {truncate(lines[line - 1].strip(), _LINE_MAX)}")
     if outcome.calls:
         head.append(f"Calls that were made, which are not undone: {_calls_text(outcome)}")
     return "\n".join([*head, *outcome.notes])
@@ -487,16 +486,15 @@ def _told(said: str, outcome: Outcome, most: int) -> str:
     said = truncate(said, most - least - _NOTICE_MAX)
     room = most - len(said) - 1
     parts: list[str] = []
-    if outcome.value is not None:
-        parts.append(_cut(outcome.value, room - least, outcome.value_size, is_counted=outcome.is_counted))
+    end = outcome.end
+    if end is not None and end.value is not None:
+        parts.append(_cut(end.value, room - least, end.size, is_counted=end.is_counted))
         room -= len(parts[0]) + 1
     if outcome.printed:
         label = "Printed:\n" if parts or outcome.problem else ""
         printed = outcome.printed.rstrip("\n")
         size = outcome.printed_size - len(outcome.printed) + len(printed)
-        parts.append(
-            label + _cut(printed, room - len(label), size, is_counted=outcome.has_ended or size == len(printed))
-        )
+        parts.append(label + _cut(printed, room - len(label), size, is_counted=end is not None or size == len(printed)))
     return "\n".join(filter(None, [*parts, said] if outcome.problem is None else [said, *parts]))
 
 

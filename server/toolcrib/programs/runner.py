@@ -168,7 +168,7 @@ class _Inbox:
         self._requests = deque[Frame]()
         self._answers: dict[int, tuple[monty.ExternalSettledResult, int]] = {}
         self._due: dict[int, float] = {}
-        self._waiting_bytes = 0
+        self._untaken = 0
         self._is_closed = self._is_running = False
         self._worker: int | None = None
 
@@ -219,8 +219,8 @@ class _Inbox:
             elif self._is_running:  # else it is to a program that has ended, and the calls of the next have its numbers
                 size = len(text)
                 self._answers[header["number"]] = (_answer(header, text), size)
-                self._waiting_bytes += size
-                if self._waiting_bytes > self._most:
+                self._untaken += size
+                if self._untaken > self._most:
                     self._outbox.send({"is": "lost"}, f"{_TOO_MUCH}: it has not taken the results of its calls.")
                     raise EOFError
             self._changed.notify_all()
@@ -256,7 +256,7 @@ class _Inbox:
             self._is_running = False
             self._answers.clear()
             self._due.clear()
-            self._waiting_bytes = 0
+            self._untaken = 0
 
     def sleep(self, number: int, seconds: float) -> None:
         """Have a sleep end after so many seconds; it is answered as a call."""
@@ -277,7 +277,7 @@ class _Inbox:
             del self._due[number]
             self._answers[number] = ({"return_value": None}, 0)
         taken = {number: self._answers.pop(number) for number in pending & self._answers.keys()}
-        self._waiting_bytes -= sum(size for _, size in taken.values())
+        self._untaken -= sum(size for _, size in taken.values())
         return taken
 
     def _wait(self, until: float | None) -> None:
@@ -301,7 +301,7 @@ class _Run:
         ends = [0, *header["ends"], len(text)]
         self._stubs, self._prelude, self._code = (text[start:end] for start, end in pairwise(ends))
         self._printed = 0
-        self._calls: list[tuple[dict[str, Any], str]] = []
+        self._calls: list[Frame] = []
         self._held = 0
 
     def run(self, pool: "monty.Monty") -> None:
@@ -401,7 +401,7 @@ class _Run:
         self._keep({"is": "call", "number": number, **call[0]}, call[1])
         return step.resume({"future": ...})
 
-    def _keep(self, header: dict[str, Any], text: str = "") -> None:
+    def _keep(self, header: dict[str, Any], text: str) -> None:
         self._calls.append((header, text))
         self._held += len(text)
         if self._held > self._bounds["held"] or len(self._calls) > self._bounds["calls"]:

@@ -102,23 +102,17 @@ class CallMade:
 class Outcome:
     """What a run has come to.
 
-    ``value`` is that of the last statement, as JSON or, of a text, as it is; None: there is none, or it is None. Of
-    it, and of ``printed``, so much is kept as may be shown; ``value_size`` and ``printed_size`` are the whole sizes, in
-    characters: of a value at least so many where it is not ``is_counted``, of prints where it is not ``has_ended``,
-    which is whether it came to its end, and was not ended. ``notes`` are of the checker, about what has run all the
-    same. ``problem`` is None if it succeeded; ``line`` has its place.
+    ``end`` is the end that its program came to; None: it was ended before. ``printed`` is what is kept of its prints,
+    ``printed_size`` their whole size in characters; without an end, they had at least so many. ``notes`` are of the
+    checker, about what has run all the same. ``problem`` says why it has failed or was ended; None: it has succeeded.
     """
 
-    value: str | None = None
-    value_size: int = 0
-    is_counted: bool = True
+    end: Ended | None = None
     printed: str = ""
     printed_size: int = 0
     notes: tuple[str, ...] = ()
     calls: list[CallMade] = field(default_factory=list[CallMade])
     problem: str | None = None
-    line: int = 0
-    has_ended: bool = False
 
 
 class _Bounded(ToolcribError):
@@ -184,7 +178,7 @@ class Run:
             self.outcome.problem = str(error)
             if error.detail:
                 _log.warning("%s %s", error, error.detail)
-        if self._deadline.scope.cancelled_caught and not self.outcome.has_ended:
+        if self._deadline.scope.cancelled_caught and self.outcome.end is None:
             self.outcome.problem = "It took too long (timeout_s, at most programs.timeout_s)."
         self.outcome.printed = "".join(self._printed)
         return self.outcome
@@ -227,10 +221,7 @@ class Run:
                     self._taken = anyio.Event()
                 case TypesRefused(rendered):
                     await self._judge(rendered, worker)
-        outcome.has_ended, outcome.printed_size = True, message.printed_size
-        outcome.value = None if message.value is None else message.value[: self._bounds.most]
-        outcome.value_size, outcome.is_counted = message.size, message.is_counted
-        outcome.problem, outcome.line = message.problem, message.line
+        outcome.end, outcome.printed_size, outcome.problem = message, message.printed_size, message.problem
 
     async def _judge(self, rendered: str, worker: Worker) -> None:
         """Go on, unless the checker has found a mistake for sure."""

@@ -91,9 +91,9 @@ class TypesRefused:
 class Ended:
     """A program has come to its end; ``printed_size`` are the characters that it has printed.
 
-    ``value`` is the beginning of its value as text, None if that is None; ``size`` is its whole size in characters, or
-    that of a part where it is not ``is_counted``. With an error, ``problem`` says which, and ``line`` where, unless
-    that is 0.
+    ``value`` is the beginning of its value, as JSON or, of a text, as it is; None: it is None, or there is none.
+    ``size`` is its whole size in characters, or that of a part where it is not ``is_counted``. With an error,
+    ``problem`` says which, and ``line`` where, unless that is 0.
     """
 
     value: str | None = None
