@@ -10,7 +10,7 @@ from fakes.menu import tool
 from worlds import Client
 
 ON: JsonObject = {"programs": {"enabled": "auto"}}
-_READS = {"readOnlyHint": True}
+READS = {"readOnlyHint": True}
 
 
 def configured(policy: JsonObject | None = None, **programs: Any) -> JsonObject:
@@ -25,17 +25,17 @@ async def _log(call: Call) -> JsonObject:
 def git(**answers: Any) -> MemoryServer:
     """Return a server with a log to read, a file to read, an issue to write, and a tool with an odd name."""
     tools = [
-        tool("git_log", "Show commits.", {"repo": "string", "count": "integer"}, ["repo"], annotations=_READS),
+        tool("git_log", "Show commits.", {"repo": "string", "count": "integer"}, ["repo"], annotations=READS),
         tool(
             "read",
             "Read a file.",
             {"path": "string", "mode": {"enum": ["text", "lines"]}},
             ["path"],
-            annotations=_READS,
+            annotations=READS,
         ),
         tool("write", "Write a file.", {"path": "string", "body": "string"}, ["path"]),
-        tool("odd-name", "Do what is odd.", {"max-count": "integer"}, annotations=_READS),
-        tool("secret", "Tell a secret.", {}, annotations=_READS),
+        tool("odd-name", "Do what is odd.", {"max-count": "integer"}, annotations=READS),
+        tool("secret", "Tell a secret.", {}, annotations=READS),
     ]
     return MemoryServer(tools, answers={"git_log": _log, **answers})
 

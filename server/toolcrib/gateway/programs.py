@@ -232,7 +232,7 @@ class _Host:
     ) -> None:
         self._use_cases, self._request, self._section = use_cases, request, section
         self._tools, self._deadline, self._events = dict(tools), deadline, events
-        self._allowed: set[str] = set()
+        self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
         self.bytes_read = self._reports = 0
 
@@ -342,12 +342,13 @@ class _Host:
         if why := self._why_no_writes():
             raise CallFailed(f"{tool.public_name} may change something, {why}.")
         async with self._asking:  # one question at a time; the answer to one may be that of the next
-            if tool.public_name in self._allowed:
+            version = tool.public_name, tool.fingerprint
+            if version in self._allowed:
                 return
             answer, chosen = await self._answer(inner, tool, arguments)
             self._events.emit(Confirmation("tool", tool.public_name, answer), session=inner.session.label)
             if chosen == THIS_RUN:
-                self._allowed.add(tool.public_name)
+                self._allowed.add(version)
         if chosen not in (THIS_CALL, THIS_RUN):
             raise CallFailed(f"{tool.public_name} did not run: a person was asked, and did not allow it.")
 
