@@ -40,10 +40,10 @@ def git(**answers: Any) -> MemoryServer:
     return MemoryServer(tools, answers={"git_log": _log, **answers})
 
 
-async def ran(client: Client, code: str, **more: Any) -> str:
+async def ran(client: Client, code: str, *, progress_callback: Any = None, **more: Any) -> str:
     """Run a program, and return the text that comes back, after ``ERROR`` if it is one."""
     # As hosts call it: without a session, the client answers what is asked and repeats the call.
-    result = await client.call_tool("tool_run", {"code": code, **more})
+    result = await client.call_tool("tool_run", {"code": code, **more}, progress_callback=progress_callback)
     [block] = result.content
     assert isinstance(block, types.TextContent)
     return ("ERROR " if result.is_error else "") + block.text

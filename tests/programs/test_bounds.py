@@ -328,7 +328,7 @@ async def main():
     section = ProgramsSection(compute_s=60)
     async with anyio.create_task_group() as tasks:
         program = Program(read("await call('begun')\\nwhile True: pass", 1000), {})
-        run = Run(program, Host(), section, Deadline(60), most=100, progress=told)
+        run = Run(program, Host(), section, Deadline(60), caller="me", most=100, progress=told)
         await run.run(Workers(tasks))
 
 anyio.run(main)

@@ -58,7 +58,7 @@ async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(kind):
         workers = Workers(tasks)
         tasks.start_soon(tick)
         program = Program(read(f"len(await call('{kind}'))", 1000), {}, is_checked=True)
-        run = Run(program, Answering(), section, Deadline(60), most=100, progress=told)
+        run = Run(program, Answering(), section, Deadline(60), caller="me", most=100, progress=told)
         end = (await run.run(workers)).end
         assert end is not None
         assert end.value == str(ROWS)

@@ -15,6 +15,8 @@ from test_bounds import workers as processes
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.frames import HEAD, packed
 from toolcrib.programs.runner import weight_of
+from toolcrib.programs.running import Deadline, Program, Run
+from toolcrib.programs.source import read
 from toolcrib.programs.workers import Bounds, Ended, HostCall, Worker, WorkerLost, Workers
 from waiting import until
 
@@ -138,6 +140,39 @@ async def test_a_long_answer_is_sent_in_pieces():
     assert "".join(pieces) == text
     assert headers == [{"do": "more"}, {"do": "more"}, {"do": "answer", "number": 7, "kind": "json"}]
     process.close()
+
+
+class One(Workers):
+    """Workers of which there is one, whose output is written here."""
+
+    output: bytes
+
+    @asynccontextmanager
+    async def worker(self, section: ProgramsSection) -> AsyncGenerator[Worker]:
+        """Yield it."""
+        del section
+        process = Scripted(self.output)
+        try:
+            yield process.worker()
+        finally:
+            process.close()
+
+
+@pytest.mark.parametrize("frames", [["ready"], ["waits", "waits"], ["waits", *["ready"] * 1000]], ids=str)
+async def test_a_worker_that_waits_in_another_order_than_a_program_does_is_lost(frames):
+    host: Any = None  # it makes no calls
+
+    async def told(_message: str) -> None:
+        raise AssertionError
+
+    async with anyio.create_task_group() as tasks:
+        workers = One(tasks)
+        workers.output = b"".join(packed({"is": frame}) for frame in frames)
+        program = Program(read("1", 1000), {}, is_checked=True)
+        run = Run(program, host, ProgramsSection(), Deadline(60), caller="me", most=100, progress=told)
+        outcome = await run.run(workers)
+    assert outcome.problem == "The process that ran it has sent what cannot be read."
+    assert workers.places.why_none("me") == ""
 
 
 @asynccontextmanager

@@ -651,7 +651,7 @@ class ProgramsSection(Section):
     timeout_s: Seconds = 120
     """How long one program may take; the time that a person takes to answer does not count."""
     compute_s: Seconds = 10
-    """How long it may compute, without the time that its calls take."""
+    """How long it may compute, on the clock, without the time that its calls take."""
     memory_bytes: Annotated[int, Strict(), Field(ge=16 * 1024 * 1024)] = 256 * 1024 * 1024
     """Memory of its values, and of the results of its calls that it has not taken yet."""
     code_bytes: Count = 32 * 1024
@@ -669,11 +669,11 @@ class ProgramsSection(Section):
     runs_per_session: Count = 4
     """Programs of one session at the same time; more are refused."""
     runs: Count = 32
-    """Programs of all sessions at the same time; more are refused."""
+    """Programs of all sessions at the same time, at most half of it, rounded up, of one caller; more are refused."""
     workers: Count = 8
-    """Processes that run them; a program that waits for a call holds one, and more programs wait for their turn."""
+    """Programs that compute at the same time, at most half of it, rounded up, of one caller; more wait."""
     idle_stop_s: Seconds = 60
-    """Seconds without a program after which these processes are stopped."""
+    """Seconds without a program after which the processes that ran them, of which `workers` are kept, are stopped."""
 
 
 class ReloadSection(Section):

@@ -1,7 +1,6 @@
 """The use case of programs: one is read, its tools are found, and each of its calls goes the way of ``tool_call``."""
 
 import json
-from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +28,7 @@ from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
 from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
+from toolcrib.programs.places import share_of_one
 from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Result, Run
 from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, literal, read
 from toolcrib.programs.workers import Workers
@@ -59,7 +59,7 @@ class Programs:
     def __init__(self, tasks: TaskGroup) -> None:
         self.workers = Workers(tasks)
         self.checked = Recent[bytes, None](_CHECKED_KEPT)
-        self._running = Counter[str]()
+        self._running = list[Session]()
 
     @contextmanager
     def counted(self, session: Session, section: ProgramsSection) -> Generator[None]:
@@ -69,19 +69,20 @@ class Programs:
             Busy: too many run already.
 
         """
+        of_caller = sum(each.caller.principal == session.caller.principal for each in self._running)
+        of_session = sum(each.label == session.label for each in self._running)
         for running_now, most, whose in (
-            (self._running[session.label], section.runs_per_session, "this session has (programs.runs_per_session"),
-            (self._running.total(), section.runs, "there are (programs.runs"),
+            (len(self._running), section.runs, "may (programs.runs"),
+            (of_caller, share_of_one(section.runs), "may of one caller (half of programs.runs"),
+            (of_session, section.runs_per_session, "may of one session (programs.runs_per_session"),
         ):
             if running_now >= most:
                 raise Busy(f"As many programs run as {whose}: {most}). Nothing ran; wait for one of them to end.")
-        self._running[session.label] += 1
+        self._running.append(session)
         try:
             yield
         finally:
-            self._running[session.label] -= 1
-            if not self._running[session.label]:
-                del self._running[session.label]
+            self._running.remove(session)
 
 
 class InnerCall(Request):
@@ -164,7 +165,7 @@ class ProgramUseCases:
                     for name, tool in imported.items()
                 },
             )
-            outcome = await self._run(program, _key(code, imported), host, deadline, most)
+            outcome = await self._run(request, program, _key(code, imported), host, deadline, most)
         self._events.emit(
             ProgramRun(
                 ok=outcome.problem is None,
@@ -177,9 +178,12 @@ class ProgramUseCases:
         )
         return _answer(code, outcome, most)
 
-    async def _run(self, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int) -> Outcome:
+    async def _run(
+        self, request: Request, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int
+    ) -> Outcome:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
-        run = Run(program, host, self._section, deadline, most=most, progress=host.told)
+        caller = request.session.caller.principal
+        run = Run(program, host, self._section, deadline, caller=caller, most=most, progress=host.told)
         outcome = await run.run(self._shared.workers)
         if outcome.end is not None and not outcome.notes:
             self._shared.checked[key] = None

@@ -51,6 +51,7 @@ _DROPPED_PRINT_S = 0.0005
 _COMPUTES_BESIDE_S, _COMPUTES_PER_CALL_S = 5.0, 0.005
 """How long this process may compute beside twice as long as a program: it passes on what that takes and gives."""
 _COMPUTES_MAX_S = 1_000_000.0
+_NICE = 10
 _HAS_ENDED = "The worker that ran it has ended."
 _FIRST = "<python-input-0>"
 _SLEEP = "system.sleep"
@@ -76,6 +77,7 @@ def main(*, interpreter: str | None, memory_bytes: int) -> None:
     ``interpreter`` is the program that its library starts, None for the usual one; ``memory_bytes`` what a program has.
     """
     _bound(memory_bytes)
+    _stand_back()
     received, sent = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -118,6 +120,19 @@ def _bound(memory_bytes: int) -> None:
         with suppress(ValueError, OSError, OverflowError):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _stand_back() -> None:
+    """Leave one processor to the gateway and its servers, and the others to whoever wants them more, where that can be.
+
+    The library's worker, which computes, inherits this. A lower priority alone is not enough: where each session of
+    processes is scheduled as a group (Linux, autogroup), it says nothing to other groups.
+    """
+    with suppress(AttributeError, OSError):
+        os.nice(_NICE)
+    with suppress(AttributeError, OSError):
+        processors = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, processors[1:] or processors)
 
 
 @contextmanager
@@ -263,22 +278,38 @@ class _Inbox:
         self._due[number] = time.monotonic() + seconds
 
     def answers_to(self, pending: frozenset[int]) -> "dict[int, monty.ExternalSettledResult]":
-        """Wait until some of these calls and sleeps have ended, and return their answers; raises as :meth:`request`."""
+        """Wait until some of these calls and sleeps have ended, and return their answers; raises as :meth:`request`.
+
+        Others compute meanwhile, so it goes on when the gateway says so.
+        """
+        if not self._have_ended(pending):
+            self._outbox.send({"is": "waits"})
+            with self._changed:
+                while not self._have_ended(pending):
+                    self._wait(min((self._due[number] for number in pending & self._due.keys()), default=None))
+            self._outbox.send({"is": "ready"})
+            self.request()
         with self._changed:
-            while not (taken := self._ended(pending)):
-                self._wait(min((self._due[number] for number in pending & self._due.keys()), default=None))
-        if size := sum(size for _, size in taken.values()):
+            taken = self._taken(pending)
+            size = sum(size for _, size in taken.values())
+            self._untaken -= size
+        if size:
             self._outbox.send({"is": "taken", "size": size})
         return {number: answer for number, (answer, _) in taken.items()}
 
-    def _ended(self, pending: frozenset[int]) -> "dict[int, tuple[monty.ExternalSettledResult, int]]":
+    def _have_ended(self, pending: frozenset[int]) -> bool:
+        """Return whether some of these have ended: calls by their answers, sleeps by the time."""
+        now = time.monotonic()
+        with self._changed:
+            is_answered = not pending.isdisjoint(self._answers)
+            return is_answered or any(self._due[number] <= now for number in pending & self._due.keys())
+
+    def _taken(self, pending: frozenset[int]) -> "dict[int, tuple[monty.ExternalSettledResult, int]]":
         now = time.monotonic()
         for number in [number for number in pending & self._due.keys() if self._due[number] <= now]:
             del self._due[number]
             self._answers[number] = ({"return_value": None}, 0)
-        taken = {number: self._answers.pop(number) for number in pending & self._answers.keys()}
-        self._untaken -= sum(size for _, size in taken.values())
-        return taken
+        return {number: self._answers.pop(number) for number in pending & self._answers.keys()}
 
     def _wait(self, until: float | None) -> None:
         if self._is_closed:

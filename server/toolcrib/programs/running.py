@@ -15,16 +15,20 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.checking import judged
 from toolcrib.programs.frames import ARGUMENTS_MAX, TEXT_MAX, HostFunction
+from toolcrib.programs.places import Place
 from toolcrib.programs.source import CALL, NotRunnable, Source, bound_name
 from toolcrib.programs.stubs import declarations
 from toolcrib.programs.workers import (
+    UNREADABLE,
     AnswerKind,
     Bounds,
     Ended,
     HostCall,
     Printed,
+    Ready,
     Taken,
     TypesRefused,
+    Waits,
     Worker,
     WorkerLost,
     Workers,
@@ -142,7 +146,10 @@ class Deadline:
 
 
 class Run:
-    """One run. ``most`` characters of its value are kept; ``progress`` is told of each call that has ended."""
+    """One run, for a ``caller``, who shares the places with others.
+
+    ``most`` characters of its value are kept; ``progress`` is told of each call that has ended, and of a long wait.
+    """
 
     def __init__(
         self,
@@ -151,6 +158,7 @@ class Run:
         section: ProgramsSection,
         deadline: Deadline,
         *,
+        caller: str,
         most: int,
         progress: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -158,7 +166,8 @@ class Run:
         self._bounds = Bounds(section, min(most, _VALUE_MAX), _HELD_MAX)
         self._untaken_most = min(section.result_bytes, section.memory_bytes // 2)
         self._progress = progress
-        self._places = anyio.CapacityLimiter(section.calls_at_a_time)
+        self._caller, self._has_begun = caller, False
+        self._calls_at_a_time = anyio.CapacityLimiter(section.calls_at_a_time)
         self._held = self._untaken = 0
         self._printed, self._room = list[str](), section.printed_bytes
         self._taken = anyio.Event()
@@ -171,29 +180,33 @@ class Run:
             NotRunnable: the checker refuses it; nothing ran.
 
         """
-        try:
-            with self._deadline.scope:
-                await self._in_worker(workers)
-        except (_Bounded, WorkerLost) as error:
-            self.outcome.problem = str(error)
-            if error.detail:
-                _log.warning("%s %s", error, error.detail)
+        with workers.places.place(self._caller, self._section.workers, self._progress) as place:
+            try:
+                with self._deadline.scope:
+                    place.request()
+                    await place.wait()
+                    await self._in_worker(workers, place)
+            except (_Bounded, WorkerLost) as error:
+                self.outcome.problem = str(error)
+                if error.detail:
+                    _log.warning("%s %s", error, error.detail)
         if self._deadline.scope.cancelled_caught and self.outcome.end is None:
-            self.outcome.problem = "It took too long (timeout_s, at most programs.timeout_s)."
+            self.outcome.problem = self._too_long(place)
         self.outcome.printed = "".join(self._printed)
         return self.outcome
 
-    async def _in_worker(self, workers: Workers) -> None:
+    async def _in_worker(self, workers: Workers, place: Place) -> None:
         program = self._program
         stubs = None
         if not program.is_checked:
             stubs = declarations(self._schemas(), program.source.called, finds_names=program.source.finds_names)
+        self._has_begun = True
         async with workers.worker(self._section) as worker:
             try:
                 # The calls end with this group, which is left before the worker is, and before there is an answer.
                 async with anyio.create_task_group() as calls:
                     await worker.begin(_prelude(program.tools), program.source.code, self._bounds, stubs=stubs)
-                    await self._followed(worker, calls)
+                    await self._followed(worker, calls, place)
                     calls.cancel_scope.cancel()
             except BaseExceptionGroup as errors:
                 error = innermost(errors)
@@ -201,10 +214,21 @@ class Run:
                     raise
                 raise error from None
 
+    def _too_long(self, place: Place) -> str:
+        bound = "(timeout_s, at most programs.timeout_s)"
+        if not self._has_begun:
+            return f"It has not begun in time {bound}, because {place.why}. Nothing ran; try later."
+        return f"It took too long {bound}. {place.long_wait}".rstrip()
+
+    async def _go_on(self, worker: Worker, place: Place) -> None:
+        await place.wait()
+        with suppress(WorkerLost):  # whoever reads from it says why
+            await worker.go_on()
+
     def _schemas(self) -> dict[str, JsonObject]:
         return {name: tool.schema for name, tool in self._program.tools.items()}
 
-    async def _followed(self, worker: Worker, calls: TaskGroup) -> None:
+    async def _followed(self, worker: Worker, calls: TaskGroup, place: Place) -> None:
         """Do what the program wants, until it has ended."""
         outcome = self.outcome
         while not isinstance(message := await worker.message(), Ended):
@@ -219,8 +243,16 @@ class Run:
                     self._untaken -= size
                     self._taken.set()
                     self._taken = anyio.Event()
+                case Waits() if place.given.is_set():
+                    place.leave()
+                case Ready() if place.is_left:
+                    place.request()
+                    calls.start_soon(self._go_on, worker, place)
                 case TypesRefused(rendered):
                     await self._judge(rendered, worker)
+                case _:
+                    raise WorkerLost(UNREADABLE)
+        place.leave()
         outcome.end, outcome.printed_size, outcome.problem = message, message.printed_size, message.problem
 
     async def _judge(self, rendered: str, worker: Worker) -> None:
@@ -244,16 +276,20 @@ class Run:
         return made
 
     async def _answer(self, call: HostCall, made: CallMade, worker: Worker) -> None:
-        async with self._places:
+        async with self._calls_at_a_time:
             # What a program computes or sleeps over is not added to.
-            while self._untaken > self._untaken_most:
-                await self._taken.wait()
+            await self._untaken_below(self._untaken_most)
             kind, text = await self._called(call, made)
             self._held -= call.weight
-            self._untaken += len(text)
             await self._progress(made.name)
+            await self._untaken_below(max(self._section.memory_bytes // 2 - len(text), 0))
+            self._untaken += len(text)
             with suppress(WorkerLost):  # whoever reads from it says why
                 await worker.answer(call.number, kind, text)
+
+    async def _untaken_below(self, size: int) -> None:
+        while self._untaken > size:
+            await self._taken.wait()
 
     async def _called(self, call: HostCall, made: CallMade) -> tuple[AnswerKind, str]:
         try:

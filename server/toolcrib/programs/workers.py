@@ -26,6 +26,7 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.frames import HEAD, HEADER_MAX, NOT_STARTED, TEXT_MAX, header_of, packed
+from toolcrib.programs.places import Places
 
 _MESSAGE_MAX = 500
 _SENT_AT_ONCE = 256 * 1024
@@ -39,7 +40,7 @@ _HAS_ENDED: Final = (
     "The process that ran it has ended: what it came to, or handed over, may take too much memory or time "
     "(programs.memory_bytes, programs.compute_s)."
 )
-_UNREADABLE: Final = "The process that ran it has sent what cannot be read."
+UNREADABLE: Final = "The process that ran it has sent what cannot be read."
 
 
 class WorkerLost(ToolcribError):
@@ -81,6 +82,16 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """A program computes no more: it waits for calls or sleeps, until it is :class:`Ready`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A program that waited could go on, and is to be told when."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypesRefused:
     """The checker has something to say about a program; nothing ran. ``rendered`` is its JSON."""
 
@@ -107,7 +118,7 @@ class Ended:
 AnswerKind = Literal["text", "json", "texts", "failed"]
 """What an answer to a call is: a result of one of three kinds, or the text of a failure."""
 
-Message = HostCall | Printed | Taken | TypesRefused | Ended
+Message = HostCall | Printed | Taken | Waits | Ready | TypesRefused | Ended
 """What comes from a worker while it runs a program."""
 
 
@@ -171,7 +182,7 @@ class Worker:
         )
 
     async def go_on(self) -> None:
-        """Run the program all the same, after the checker has said something."""
+        """Let a program go on: one that the checker has said something about, or one that has waited."""
         await self._send({"do": "go on"})
 
     async def stop(self) -> None:
@@ -190,7 +201,7 @@ class Worker:
         try:
             message = _MESSAGES[header["is"]](header, text)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise WorkerLost(_UNREADABLE) from None
+            raise WorkerLost(UNREADABLE) from None
         self._runs_nothing = isinstance(message, Ended)
         return message
 
@@ -198,11 +209,11 @@ class Worker:
         try:
             top, rest = HEAD.unpack(await self._source.receive_exactly(HEAD.size))
             if top > HEADER_MAX or rest > TEXT_MAX:
-                raise WorkerLost(_UNREADABLE)
+                raise WorkerLost(UNREADABLE)
             header = header_of(await self._source.receive_exactly(top))
             text = (await self._source.receive_exactly(rest)).decode("utf-8", "replace")
         except (ValueError, RecursionError):
-            raise WorkerLost(_UNREADABLE) from None
+            raise WorkerLost(UNREADABLE) from None
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise _HasEnded(_HAS_ENDED) from None
         if header.get("is") == "lost":
@@ -215,7 +226,7 @@ class Worker:
         last = len(text) - len(text) % _SENT_AT_ONCE
         async with self._sending:
             if self._has_half_a_frame:
-                raise WorkerLost(_UNREADABLE)
+                raise WorkerLost(UNREADABLE)
             self._has_half_a_frame = True  # where this is cancelled
             try:
                 for start in range(0, last, _SENT_AT_ONCE):
@@ -258,6 +269,8 @@ _MESSAGES: Mapping[str, Callable[[Mapping[str, Any], str], Message]] = {
     "call": _host_call,
     "printed": lambda header, text: Printed(text, int(header["size"])),
     "taken": lambda header, _: Taken(int(header["size"])),
+    "waits": lambda _header, _text: Waits(),
+    "ready": lambda _header, _text: Ready(),
     "refused": lambda _, text: TypesRefused(text),
     "ended": _ended,
     "failed": _failed,
@@ -267,42 +280,42 @@ _MESSAGES: Mapping[str, Callable[[Mapping[str, Any], str], Message]] = {
 
 @dataclass(eq=False)
 class Workers:
-    """The workers of one gateway; ``tasks`` own what ends those that no program has used for a while."""
+    """The workers of one gateway; ``tasks`` own what ends those that no program has used for a while.
+
+    ``places`` are for the programs in them, while they compute.
+    """
 
     tasks: TaskGroup
+    places: Places = field(default_factory=Places, init=False)
     _section: ProgramsSection = field(default_factory=ProgramsSection, init=False)
     _idle: list[Worker] = field(default_factory=list[Worker], init=False)
     _in_use: int = field(default=0, init=False)
     _is_watched: bool = field(default=False, init=False)
     _used: anyio.Event = field(default_factory=anyio.Event, init=False)
-    _places: anyio.CapacityLimiter | None = field(default=None, init=False)
 
     @asynccontextmanager
     async def worker(self, section: ProgramsSection) -> AsyncGenerator[Worker]:
-        """Hold a worker for one program; wait for a place.
+        """Hold a worker for one program.
 
         Raises:
             WorkerLost: none could be started.
 
         """
         self._section = section
-        places = self._places = self._places or anyio.CapacityLimiter(section.workers)
-        places.total_tokens = section.workers
-        async with places:
-            self._watch()
-            self._in_use += 1
+        self._watch()
+        self._in_use += 1
+        try:
+            worker = await self._taken(section.memory_bytes)
             try:
-                worker = await self._taken(section.memory_bytes)
-                try:
-                    yield worker
-                finally:
-                    if worker.is_reusable and self._is_watched and len(self._idle) < self._section.workers:
-                        self._idle.append(worker)
-                    else:
-                        await worker.end()
+                yield worker
             finally:
-                self._in_use -= 1
-                self._used.set()
+                if worker.is_reusable and self._is_watched and len(self._idle) < self._section.workers:
+                    self._idle.append(worker)
+                else:
+                    await worker.end()
+        finally:
+            self._in_use -= 1
+            self._used.set()
 
     async def _taken(self, memory_bytes: int) -> Worker:
         while self._idle:
