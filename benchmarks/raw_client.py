@@ -90,7 +90,7 @@ class RawClient:
     def open(self, name: str = "benchmark") -> dict[str, Any]:
         """Shake hands under a name and return what the server says of itself."""
         result = self.request("initialize", {**CLIENT, "clientInfo": {"name": name, "version": "1"}})
-        self._send({"method": "notifications/initialized"})
+        self.notify("notifications/initialized", {})
         return result
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +118,15 @@ class RawClient:
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool and return its result."""
         return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        self._send({"method": method, "params": params})
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def cpu_ms(self) -> float:
         """Return the CPU time of the process so far, in milliseconds (Linux)."""

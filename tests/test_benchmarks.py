@@ -26,6 +26,7 @@ TINY = {
     "authorised_call": ["--repeat", "1", "--calls", "4"],
     "programs": ["--repeat", "1"],
     "program_attacks": ["--first", "2"],
+    "program_load": ["--repeat", "5", "--kills", "3"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
     "stages": ["--repeat", "1", "--size", "30", "--against", str(BENCHMARKS.parent)],
@@ -51,8 +52,8 @@ TARGETS_AT_FULL_SIZE = ("search", "ingest")
 ALONE = ("large",)
 """These compare two ways of toolcrib's own, in rows of their own."""
 NOTHING_TO_FIND = (
-    *("programs", "program_attacks", "call", "authorised_call", "first_index", "ways", "house", "proxy"),
-    *("survivors", "flood", "bad_servers", "soak", "large"),
+    *("programs", "program_attacks", "program_load", "call", "authorised_call", "first_index", "ways", "house"),
+    *("proxy", "survivors", "flood", "bad_servers", "soak", "large"),
 )
 """These bring their own tools."""
 QUALITY_BENCHMARKS = {
