@@ -21,7 +21,7 @@ from typing import Any
 
 import catalog
 from measuring import Finding, Target, median, options, percentile, say, show
-from raw_client import RawClient, cpu_ms
+from raw_client import RawClient, children, cpu_ms
 
 SIZED = [sys.executable, str(catalog.SERVERS / "sized.py")]
 EIGHT = {"programs": {"workers": 16, "runs_per_session": 8, "compute_s": 600}}
@@ -145,7 +145,7 @@ def kill(pid: int) -> bool:
 
 def runners(pid: int) -> list[int]:
     """Return the processes that run programs for a gateway."""
-    return [child for child in children(pid) if b"programs.runner" in _read(child, "cmdline")]
+    return [child for child in children(pid) if b"programs.runner" in _command(child)]
 
 
 def computing(pid: int) -> list[int]:
@@ -156,22 +156,13 @@ def computing(pid: int) -> list[int]:
 
 def runs_programs(pid: int) -> bool:
     """Return whether a process is one that runs programs, and is not only to be waited for."""
-    ours = b"programs.runner", b"monty"
-    return any(name in _read(pid, "cmdline") for name in ours)  # which is empty once it has ended
+    return any(name in _command(pid) for name in (b"programs.runner", b"monty"))
 
 
-def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
+def _command(pid: int) -> bytes:
+    """Return how a process was started; empty: it has ended."""
     try:
-        threads = [task.name for task in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return []
-    return [int(child) for thread in threads for child in _read(pid, f"task/{thread}/children").split()]
-
-
-def _read(pid: int, name: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +26,17 @@ def cpu_ms(pid: int) -> float:
     Its clock's number is what clock_getcpuclockid(3) makes of the process's id.
     """
     return time.clock_gettime(~pid << 3 | 2) * 1000
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that it has not waited for yet (Linux)."""
+    found: list[int] = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            # The name of the program stands before this, in brackets, and may have brackets and spaces of its own.
+            parent = each.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+            found += [int(each.parent.name)] if int(parent) == pid else []
+    return found
 
 
 def environment() -> dict[str, str]:

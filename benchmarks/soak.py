@@ -31,6 +31,7 @@ from mcp import Client, MCPError
 import catalog
 from call import served_process
 from measuring import Finding, Target, median, options, percentile, say, show
+from raw_client import children
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -72,7 +73,7 @@ def _descriptors(pid: int) -> int:
     how many are open now is the log beside it, which each connection opens and closes.
     """
     held = [each for each in _open_in(pid) if not each.endswith(".db")]
-    alive = {each for child in _children(pid) for each in _open_in(child) if each.startswith("pipe:")}
+    alive = {each for child in children(pid) for each in _open_in(child) if each.startswith("pipe:")}
     return len(held) - len(alive.intersection(held))
 
 
@@ -83,16 +84,6 @@ def _open_in(pid: int) -> list[str]:
         for each in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(FileNotFoundError):  # closed while it is looked at
                 found.append(str(each.readlink()))
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            # The name of the program stands before this, in brackets, and may have brackets and spaces of its own.
-            parent = each.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-            found += [int(each.parent.name)] if int(parent) == pid else []
     return found
 
 

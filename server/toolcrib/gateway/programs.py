@@ -165,7 +165,7 @@ class ProgramUseCases:
                     for name, tool in imported.items()
                 },
             )
-            outcome = await self._run(request, program, _key(code, imported), host, deadline, most)
+            outcome = await self._run(program, _key(code, imported), host, deadline, most)
         self._events.emit(
             ProgramRun(
                 ok=outcome.problem is None,
@@ -178,12 +178,9 @@ class ProgramUseCases:
         )
         return _answer(code, outcome, most)
 
-    async def _run(
-        self, request: Request, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int
-    ) -> Outcome:
+    async def _run(self, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int) -> Outcome:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
-        caller = request.session.caller.principal
-        run = Run(program, host, self._section, deadline, caller=caller, most=most, progress=host.told)
+        run = Run(program, host, self._section, deadline, caller=host.caller, most=most, progress=host.told)
         outcome = await run.run(self._shared.workers)
         if outcome.end is not None and not outcome.notes:
             self._shared.checked[key] = None
@@ -239,6 +236,11 @@ class _Host:
         self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
         self.bytes_read = self._reports = 0
+
+    @property
+    def caller(self) -> str:
+        """Who runs it: the principal."""
+        return self._request.session.caller.principal
 
     def refuse_writes(self, source: Source, tools: Mapping[str, Tool]) -> None:
         """Refuse a program that names tools which may change something, if it may call none.

@@ -290,7 +290,7 @@ class _Inbox:
             self._outbox.send({"is": "ready"})
             self.request()
         with self._changed:
-            taken = self._taken(pending)
+            taken = {number: self._answers.pop(number) for number in pending & self._answers.keys()}
             size = sum(size for _, size in taken.values())
             self._untaken -= size
         if size:
@@ -298,18 +298,13 @@ class _Inbox:
         return {number: answer for number, (answer, _) in taken.items()}
 
     def _have_ended(self, pending: frozenset[int]) -> bool:
-        """Return whether some of these have ended: calls by their answers, sleeps by the time."""
+        """Answer the sleeps whose time is over, and return whether some of these have ended."""
         now = time.monotonic()
         with self._changed:
-            is_answered = not pending.isdisjoint(self._answers)
-            return is_answered or any(self._due[number] <= now for number in pending & self._due.keys())
-
-    def _taken(self, pending: frozenset[int]) -> "dict[int, tuple[monty.ExternalSettledResult, int]]":
-        now = time.monotonic()
-        for number in [number for number in pending & self._due.keys() if self._due[number] <= now]:
-            del self._due[number]
-            self._answers[number] = ({"return_value": None}, 0)
-        return {number: self._answers.pop(number) for number in pending & self._answers.keys()}
+            for number in [number for number in pending & self._due.keys() if self._due[number] <= now]:
+                del self._due[number]
+                self._answers[number] = ({"return_value": None}, 0)
+            return not pending.isdisjoint(self._answers)
 
     def _wait(self, until: float | None) -> None:
         if self._is_closed:
