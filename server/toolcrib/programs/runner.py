@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -155,16 +155,20 @@ class _Outbox:
         self._sink, self._lock = sink, threading.Lock()
 
     def send(self, header: dict[str, Any], text: str = "") -> None:
-        """Send a frame.
+        """Send a frame; raises as :meth:`send_all`."""
+        self.send_all([(header, text)])
+
+    def send_all(self, frames: Iterable[Frame]) -> None:
+        """Send frames, at once.
 
         Raises:
             EOFError: the gateway has gone.
 
         """
-        frame = packed(header, text)
+        data = b"".join(packed(header, text) for header, text in frames)
         with self._lock:
             try:
-                rest = memoryview(frame)
+                rest = memoryview(data)
                 while rest:
                     rest = rest[self._sink.write(rest) :]
             except OSError:
@@ -277,13 +281,15 @@ class _Inbox:
         """Have a sleep end after so many seconds; it is answered as a call."""
         self._due[number] = time.monotonic() + seconds
 
-    def answers_to(self, pending: frozenset[int]) -> "dict[int, monty.ExternalSettledResult]":
-        """Wait until some of these calls and sleeps have ended, and return their answers; raises as :meth:`request`.
+    def answers_to(self, pending: frozenset[int], calls: Sequence[Frame]) -> "dict[int, monty.ExternalSettledResult]":
+        """Hand over calls, wait until some of the pending calls and sleeps have ended, and return their answers.
 
-        Others compute meanwhile, so it goes on when the gateway says so.
+        Others compute meanwhile, so it goes on when the gateway says so. Raises as :meth:`request`.
         """
-        if not self._have_ended(pending):
-            self._outbox.send({"is": "waits"})
+        if self._have_ended(pending):
+            self._outbox.send_all(calls)
+        else:
+            self._outbox.send_all([*calls, ({"is": "waits"}, "")])
             with self._changed:
                 while not self._have_ended(pending):
                     self._wait(min((self._due[number] for number in pending & self._due.keys()), default=None))
@@ -399,12 +405,10 @@ class _Run:
             if isinstance(step, monty.NameLookupSnapshot):
                 step = step.resume()
             elif isinstance(step, monty.FutureSnapshot):
-                self._hand_over()
-                step = step.resume(self._inbox.answers_to(frozenset(step.pending_call_ids)))
+                step = step.resume(self._inbox.answers_to(frozenset(step.pending_call_ids), self._handed_over()))
             else:
                 step = self._called(step)
-        self._calls.clear()  # of what is never awaited
-        self._held = 0
+        self._handed_over()  # and dropped: those that are never awaited are not made
         return step.output
 
     def _called(self, step: Any) -> Any:
@@ -414,8 +418,8 @@ class _Run:
             self._inbox.sleep(number, _seconds(step.args))
             if name != _SLEEP:
                 return step.resume({"future": ...})
-            self._hand_over()  # it ends before anything else goes on
-            return step.resume(self._inbox.answers_to(frozenset((number,)))[number])
+            # It ends before anything else goes on.
+            return step.resume(self._inbox.answers_to(frozenset((number,)), self._handed_over())[number])
         if step.is_os_function:
             # Stubs of modules are wanted in another form; there are none besides the interpreter's own.
             return step.resume({"return_value": {}}) if "stubs" in name else step.resume_not_handled()
@@ -431,13 +435,12 @@ class _Run:
         self._calls.append((header, text))
         self._held += len(text)
         if self._held > self._bounds["held"] or len(self._calls) > self._bounds["calls"]:
-            self._hand_over()  # the gateway ends it for that
+            self._outbox.send_all(self._handed_over())  # the gateway ends it for that
 
-    def _hand_over(self) -> None:
-        for header, text in self._calls:
-            self._outbox.send(header, text)
-        self._calls.clear()
-        self._held = 0
+    def _handed_over(self) -> list[Frame]:
+        """Return the calls that were kept until now, and keep none of them."""
+        calls, self._calls, self._held = self._calls, [], 0
+        return calls
 
     def _print(self, text: str) -> None:
         room = self._bounds["printed"] - self._printed

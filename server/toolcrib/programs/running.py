@@ -247,7 +247,10 @@ class Run:
                     place.leave()
                 case Ready() if place.is_left:
                     place.request()
-                    calls.start_soon(self._go_on, worker, place)
+                    if place.given.is_set():  # nearly always: then without a task
+                        await self._go_on(worker, place)
+                    else:
+                        calls.start_soon(self._go_on, worker, place)
                 case TypesRefused(rendered):
                     await self._judge(rendered, worker)
                 case _:
