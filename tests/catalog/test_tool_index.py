@@ -315,8 +315,8 @@ def test_a_card_holds_what_a_result_shows(path: Path):
         replace(world.index, listing("s", one, record("s", "bare")))
         rows = {tool.name: tool.row for tool in world.index.load({"s": "c1"})}
         cards = world.index.cards(rows.values())
-        assert cards[rows["find"]] == Card("Finds things. In many places.", "find()", ("search",), (example,))
-        assert cards[rows["bare"]] == Card("", "bare()", (), ())
+        assert cards[rows["find"]] == Card("Finds things. In many places.", "find()", "str", ("search",), (example,))
+        assert cards[rows["bare"]] == Card("", "bare()", "str", (), ())
         assert world.index.cards([999]) == {}
 
 

@@ -178,7 +178,7 @@ def test_search_shows_what_agents_find(run: Run, fake: FakeServer):
     code, out, _err = run("search", "say again")
     assert code == 0
     first, second = out.splitlines()[:2]
-    assert first.endswith("  zoo__echo(text: string)")
+    assert first.endswith("  zoo__echo(text: string) -> str")
     assert second.strip() == "Say it again."
     code, out, _err = run("search", "zoo__.*", "--type", "regex", "--limit", "2", "--schema", "--json")
     hits = json.loads(out)["tools"]

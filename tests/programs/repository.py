@@ -18,14 +18,39 @@ def configured(policy: JsonObject | None = None, **programs: Any) -> JsonObject:
     return {"programs": {"enabled": "auto", **programs}, **({"policy": policy} if policy else {})}
 
 
+LOG: JsonObject = {
+    "type": "object",
+    "properties": {
+        "result": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"sha": {"type": "string"}, "count": {"type": "integer"}},
+                "required": ["sha", "count"],
+            },
+        }
+    },
+    "required": ["result"],
+}
+"""The output schema of a log, as SDKs write that of a list."""
+
+
 async def _log(call: Call) -> JsonObject:
-    return text(json.dumps([{"sha": f"{n}" * 4, "count": n} for n in range(call.arguments.get("count", 2))]))
+    commits = [{"sha": f"{n}" * 4, "count": n} for n in range(call.arguments.get("count", 2))]
+    return {**text(json.dumps(commits)), "structuredContent": {"result": commits}}
 
 
 def git(**answers: Any) -> MemoryServer:
     """Return a server with a log to read, a file to read, an issue to write, and a tool with an odd name."""
     tools = [
-        tool("git_log", "Show commits.", {"repo": "string", "count": "integer"}, ["repo"], annotations=READS),
+        tool(
+            "git_log",
+            "Show commits.",
+            {"repo": "string", "count": "integer"},
+            ["repo"],
+            annotations=READS,
+            outputSchema=LOG,
+        ),
         tool(
             "read",
             "Read a file.",

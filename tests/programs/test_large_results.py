@@ -7,8 +7,9 @@ import anyio
 import pytest
 
 from toolcrib.base.model import JsonObject
+from toolcrib.catalog.outputs import TEXT, output_of
 from toolcrib.config.schema import ProgramsSection
-from toolcrib.gateway.programs import marked
+from toolcrib.gateway.returned import returned
 from toolcrib.programs.running import Deadline, Program, Result, Run
 from toolcrib.programs.source import read
 from toolcrib.programs.workers import Workers
@@ -16,6 +17,12 @@ from toolcrib.programs.workers import Workers
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROWS = 195_000
+PROGRAMS = {
+    "text": "import json\nlen(json.loads(await call('text')))",
+    "declared": "len(await call('declared'))",
+    "undeclared": "import json\nlen(json.loads(await call('undeclared'))['result'])",
+}
+LISTED = {"type": "object", "properties": {"result": {"type": "array"}}, "required": ["result"]}
 
 
 def large(kind: str) -> JsonObject:
@@ -31,7 +38,8 @@ class Answering:
 
     async def call(self, name: str, arguments: str) -> Result:
         assert arguments == "{}"
-        return await anyio.to_thread.run_sync(lambda: marked(large(name)))
+        output = output_of(LISTED) if name == "declared" else TEXT
+        return await anyio.to_thread.run_sync(lambda: returned(name, large(name), output))
 
     async def search(self, query: str, limit: int) -> Result:
         raise AssertionError((query, limit))
@@ -40,7 +48,7 @@ class Answering:
         raise AssertionError(handle)
 
 
-@pytest.mark.parametrize("kind", ["text", "structured"])
+@pytest.mark.parametrize("kind", PROGRAMS)
 async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(kind):
     async def told(_name: str) -> None:
         await anyio.lowlevel.checkpoint()
@@ -57,7 +65,7 @@ async def test_the_loop_goes_on_while_ten_megabytes_are_taken_apart(kind):
     async with anyio.create_task_group() as tasks:
         workers = Workers(tasks)
         tasks.start_soon(tick)
-        program = Program(read(f"len(await call('{kind}'))", 1000), {}, is_checked=True)
+        program = Program(read(PROGRAMS[kind], 1000), {}, is_checked=True)
         run = Run(program, Answering(), section, Deadline(60), caller="me", most=100, progress=told)
         end = (await run.run(workers)).end
         assert end is not None

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.programs.source import literal, read
+from toolcrib.programs.source import read
 
 PROGRAM = "\n".join(f"x{number} = [(({number} + 1) * 2), {{'a': [1, 2, (3, 4)]}}]" for number in range(30))
-LITERAL = f"[{', '.join(['(1, [2, {3: 4}])'] * 60)}]"
 AT_ONCE = 4
 
 
@@ -33,19 +32,15 @@ def _switches_inside() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("_switches_inside")
-@pytest.mark.parametrize(
-    "work", [partial(read, PROGRAM, 10_000), partial(literal, LITERAL)], ids=["programs", "literals"]
-)
-def test_texts_read_at_once_are_each_read(work: Callable[[], Any]):
+def test_programs_read_at_once_are_each_read():
+    work = partial(read, PROGRAM, 10_000)
     alone = work()
     with ThreadPoolExecutor(AT_ONCE) as threads:
         assert [each.result() for each in [threads.submit(work) for _ in range(20)]] == [alone] * 20
 
 
-@pytest.mark.parametrize(
-    "work", [partial(read, PROGRAM, 10_000), partial(literal, LITERAL)], ids=["programs", "literals"]
-)
-def test_no_two_texts_are_parsed_at_once(work: Callable[[], Any], monkeypatch: pytest.MonkeyPatch):
+def test_no_two_programs_are_parsed_at_once(monkeypatch: pytest.MonkeyPatch):
+    work = partial(read, PROGRAM, 10_000)
     running, most = list[int](), list[int]()
 
     def parse(*given: Any, parse: Callable[..., Any] = ast.parse, **named: Any) -> Any:

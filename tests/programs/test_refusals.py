@@ -124,7 +124,11 @@ async def test_a_program_that_is_too_long_is_refused(tmp_path):
         assert "it has 300 bytes, and at most 100 can run (programs.code_bytes)" in said
 
 
-async def test_what_the_checker_only_guesses_is_a_note_beside_the_value(tmp_path):
+async def test_what_the_checker_only_guesses_is_a_note_beside_a_failure_and_nothing_beside_a_value(tmp_path):
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
-        said = await ran(client, "import re\nm = re.search('a', 'a')\nm.group()")
-    assert said.startswith("a\n[toolcrib: line 3: ")
+        code = "import re\nm = re.search({!r}, 'a')\nm.group()"
+        assert await ran(client, code.format("a")) == "a"
+        for _ in range(2):
+            said = await ran(client, code.format("b"))
+            assert said.startswith("ERROR The program failed in line 3: AttributeError")
+            assert "\nline 3: Attribute `group` is not defined on `None`" in said

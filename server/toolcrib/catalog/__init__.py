@@ -19,6 +19,7 @@ PUBLIC = (
     "name_detection",
     "offer_search",
     "offers",
+    "outputs",
     "own_words",
     "snapshot",
     "tool_search",

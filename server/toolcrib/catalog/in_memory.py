@@ -8,6 +8,7 @@ from toolcrib.base.model import JsonObject, Tool, ToolRecord
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
 from toolcrib.catalog.index import Card, Reading, Versions, description_of, text_to_embed, words_of
+from toolcrib.catalog.outputs import output_of
 from toolcrib.search.postings import Version
 
 _Value = TypeVar("_Value")
@@ -76,7 +77,8 @@ class ToolsInMemory:
 
 
 def _card_of(record: ToolRecord) -> Card:
-    return Card(_described(record), record.signature, record.tags, record.examples)
+    returns = output_of(record.definition.get("outputSchema")).shown
+    return Card(_described(record), record.signature, returns, record.tags, record.examples)
 
 
 def _described(record: ToolRecord) -> str:

@@ -14,6 +14,7 @@ from toolcrib.base.model import Example, Ingest, JsonObject, Refused, Tool, Tool
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
+from toolcrib.catalog.outputs import output_of
 from toolcrib.search.capabilities import NO_CAPABILITIES, Capabilities
 from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
@@ -39,10 +40,11 @@ GateRow = tuple[str, str, str, str, str | None, int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a search result shows of a tool."""
+    """What a search result shows of a tool; ``returns`` is what its results are in a program."""
 
     description: str
     signature: str
+    returns: str
     tags: tuple[str, ...]
     examples: tuple[Example, ...]
 
@@ -190,8 +192,9 @@ def described(texts: Sequence[str]) -> tuple[str, ...]:
 _CARD = RowMapper(Card, ("signature", "tags", "examples"))
 
 
-def _card_of(summary: str, body: str, *shown: str) -> Card:
-    return Card(description_of(summary, body), **_CARD.values(shown))
+def _card_of(summary: str, body: str, out_schema: str | None, *shown: str) -> Card:
+    output = output_of(None if out_schema is None else json.loads(out_schema))
+    return Card(description_of(summary, body), returns=output.shown, **_CARD.values(shown))
 
 
 APPLICATION_ID = int.from_bytes(b"tcTL")
@@ -433,7 +436,7 @@ _FACTS = (
 
 _GATE = f"SELECT {', '.join(_TOOL.columns)} FROM tools WHERE namespace"  # noqa: S608 - own column names
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
-_CARD_COLUMNS = f"summary, body, {', '.join(_CARD.columns)}"
+_CARD_COLUMNS = f"summary, body, out_schema, {', '.join(_CARD.columns)}"
 _LISTED = "IN (SELECT value FROM json_each(?))"
 
 Versions = Mapping[int, Version] | None

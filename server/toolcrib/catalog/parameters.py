@@ -134,7 +134,7 @@ def signature(
     possible: types are shortened before one is omitted. Optional ones are marked ``?``; ``…`` replaces everything that
     did not fit. Never raises.
     """
-    head = _identifier(name)
+    head = identifier(name)
 
     room = characters_of(limit_tokens) - len(f"{head}({_CUT})")
 
@@ -177,10 +177,10 @@ def _required_parts(required: Sequence[Parameter], spellers: Sequence[_Speller],
 
 
 def _untyped(parameter: Parameter) -> str:
-    return _identifier(parameter.name)
+    return identifier(parameter.name)
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     """Return ``name`` unchanged if it is an identifier, else cleaned, truncated and quoted."""
     return name if _PLAIN.match(name) else _quoted(name, _NAME_MAX)
 
@@ -207,7 +207,7 @@ class _Types:
 
     def _part(self, parameter: Parameter, depth: int) -> str:
         mark = "" if parameter.required else "?"
-        return f"{_identifier(parameter.name)}{mark}: {self._type(parameter.schema, depth)}"
+        return f"{identifier(parameter.name)}{mark}: {self._type(parameter.schema, depth)}"
 
     def _type(self, schema: JsonObject, depth: int) -> str:
         """Return the type that ``schema`` describes, ``any`` if it does not say."""

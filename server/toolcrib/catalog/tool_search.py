@@ -218,12 +218,20 @@ _BRIEFS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown part of a tool's definition: its signature and a short example, or its schema and all examples."""
+    """The shown part of a tool's definition: its signature and a short example, or its schema and all examples.
+
+    ``returns`` is what its results are in a program, which :func:`without_returns` leaves out.
+    """
 
     description: str
+    returns: str
     signature: str | None = None
     input_schema: JsonObject | None = None
     examples: tuple[Example, ...] = ()
+
+    def as_line(self, name: str) -> str:
+        """Return the signature, or else the name, of the tool that is shown, and what it returns."""
+        return " -> ".join(filter(None, (self.signature or name, self.returns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +293,12 @@ _WHICH: Mapping[Confidence, str] = MappingProxyType(
     }
 )
 """Which of the hits to call, as surely as the answer says it of them."""
+
+
+def without_returns(answer: SearchAnswer) -> SearchAnswer:
+    """Return an answer that does not say what results are in programs, where there are none."""
+    hits = [replace(hit, shown=replace(hit.shown, returns="")) for hit in answer.hits]
+    return replace(answer, hits=tuple(hits))
 
 
 def usage(hits: Sequence[FoundTool], confidence: Confidence, *, split: bool, listed: bool) -> str | None:
@@ -399,12 +413,12 @@ def _brief(card: Card) -> Shown:
     summary, _rest = split_summary(card.description)
     example = shortest(card.examples)
     examples = (replace(example, description=""),) if example else ()
-    return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature, examples=examples)
+    return Shown(truncate(one_line(summary), _SHORT_MAX), card.returns, card.signature, examples=examples)
 
 
 def _whole(card: Card, definition: JsonObject) -> Shown:
     description = truncate(one_line(card.description), _LONG_MAX)
-    return Shown(description, input_schema=definition["inputSchema"], examples=card.examples)
+    return Shown(description, card.returns, input_schema=definition["inputSchema"], examples=card.examples)
 
 
 def _found(hit: FoundTool) -> JsonObject:
@@ -420,8 +434,9 @@ def _found(hit: FoundTool) -> JsonObject:
         "server": None if tool.public_name.startswith(f"{tool.server}__") else tool.server,
         "side_effects": tool.side_effects.value if tool.side_effects else None,
         "activated": hit.activated or None,
-        "signature": hit.shown.signature,
+        "signature": hit.shown.as_line(tool.public_name) if hit.shown.signature else None,
         "input_schema": hit.shown.input_schema,
+        "returns": None if hit.shown.signature else hit.shown.returns or None,
         "examples": [_example(each) for each in hit.shown.examples] or None,
         "status": hit.status,
         "owner": hit.owner,

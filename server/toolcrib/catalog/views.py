@@ -28,6 +28,7 @@ from toolcrib.catalog.definitions import (
 from toolcrib.catalog.denied_names import NameMasker
 from toolcrib.catalog.gate import NameMaskers
 from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolTexts, Versions, description_of
+from toolcrib.catalog.outputs import output_of
 from toolcrib.catalog.own_words import NO_ASKING, AskingByTool
 from toolcrib.catalog.parameters import signature
 from toolcrib.catalog.snapshot import Catalog, Permitted
@@ -97,7 +98,7 @@ class CatalogView:
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
         self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, masker))
         self._edits: dict[int, tuple[tuple[Path, str], ...]] = {}
-        self._briefs: dict[int, tuple[str, str]] = {}
+        self._briefs: dict[int, tuple[str, str, str]] = {}
         self._reduced: dict[int, JsonObject | None] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -139,7 +140,7 @@ class CatalogView:
         for row, definition in (self._index.definitions(unknown, asked.versions) if unknown else {}).items():
             self._briefs[row] = self._brief(row, self._definition(row, definition))
         for row in naming:
-            cards[row] = self._card(cards[row], *self._briefs.get(row, ("", "")))
+            cards[row] = self._card(cards[row], *self._briefs.get(row, ("", "", "")))
         return cards
 
     def reduced_schema(self, row: int) -> JsonObject | None:
@@ -291,16 +292,17 @@ class CatalogView:
 
         return may_name_a_tool(value) and self.masker.denied.is_value(value)
 
-    def _brief(self, row: int, definition: JsonObject) -> tuple[str, str]:
-        """Return the description and the signature of a tool with this definition."""
+    def _brief(self, row: int, definition: JsonObject) -> tuple[str, str, str]:
+        """Return the description and the signature of a tool with this definition, and what it returns."""
         number = self.number_by_row.get(row)
         name = "" if number is None else self.permitted.tools[number].public_name
-        return description_of(*said(definition)), signature(name, definition["inputSchema"])
+        returns = output_of(definition.get("outputSchema")).shown
+        return description_of(*said(definition)), signature(name, definition["inputSchema"]), returns
 
-    def _card(self, card: Card, description: str, shown_signature: str) -> Card:
+    def _card(self, card: Card, description: str, shown_signature: str, returns: str) -> Card:
         tags = tuple(tag for tag in card.tags if self._clean(tag) == tag)
         examples = tuple(map(self._example, card.examples))
-        return replace(card, description=description, signature=shown_signature, tags=tags, examples=examples)
+        return Card(description, shown_signature, returns, tags, examples)
 
     def _example(self, example: Example) -> Example:
         args = dict(example.args)

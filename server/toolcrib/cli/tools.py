@@ -235,7 +235,7 @@ def _unlisted_text(servers: "Sequence[str]") -> str:
 
 def _print_hit(hit: "FoundTool") -> None:
     name, shown = hit.tool.public_name, hit.shown
-    rest = (shown.signature or name).removeprefix(name)
+    rest = shown.as_line(name).removeprefix(name)
     print_text(f"{rest}\n      {shown.description}".rstrip(), lead=f"{hit.score:.2f}  {name}", role=Role.NAME)
     if shown.input_schema is not None:
         print_verbatim(json.dumps(shown.input_schema, indent=2, ensure_ascii=False))

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -13,16 +12,17 @@ from anyio.abc import TaskGroup
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
-from toolcrib.base.json_values import as_list, as_object, compact, weight
+from toolcrib.base.json_values import as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.text import characters_of, truncate
 from toolcrib.catalog.arguments import call_digest
+from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
 from toolcrib.events.log import EventLog
-from toolcrib.gateway.blocks import unwrapped
 from toolcrib.gateway.results import failure
+from toolcrib.gateway.returned import returned, text_of_result
 from toolcrib.gateway.tools import Allow, ToolUseCases
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
@@ -30,7 +30,7 @@ from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
 from toolcrib.programs.places import share_of_one
 from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Result, Run
-from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, literal, read
+from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, read
 from toolcrib.programs.workers import Workers
 
 _ELICIT = "elicitation/create"
@@ -38,10 +38,6 @@ _CHECKED_KEPT = 256
 _READ_INLINE = 4096
 """Characters of JSON that are read or written on the event loop: far less than a millisecond."""
 _SEARCH_MAX = 20
-_LITERAL_MAX = 64 * 1024
-"""Characters of a result that are read as a literal of Python, which nothing else can interrupt: some 20 ms."""
-_ENCODED_AT_ONCE = 256 * 1024
-"""Bytes of structured content that are written as JSON in one step, which nothing else can interrupt."""
 _CALLS_SHOWN = 12
 _LINE_MAX = 200
 _PRINTED_LEAST = 200
@@ -154,18 +150,19 @@ class ProgramUseCases:
             source = await anyio.to_thread.run_sync(read, code, section.code_bytes)
             imported, called = await self._named(request, source)
             deadline = Deadline(min(timeout_s or section.timeout_s, section.timeout_s))
-            host = _Host(
-                self._tools, request, {**_by_public_name(imported.values()), **called}, section, deadline, self._events
-            )
+            callable_ = {**_by_public_name(imported.values()), **called}
+            outputs = await self._tools.outputs(callable_)
+            host = _Host(self._tools, request, callable_, outputs, section, deadline, self._events)
             host.refuse_writes(source, {**imported, **called})
-            program = Program(
-                source,
-                {
-                    name: running.Tool(tool.public_name, await self._tools.input_schema(request.session, tool))
-                    for name, tool in imported.items()
-                },
-            )
-            outcome = await self._run(program, _key(code, imported), host, deadline, most)
+            tools = {
+                name: running.Tool(
+                    tool.public_name,
+                    await self._tools.input_schema(request.session, tool),
+                    outputs[tool.public_name].kinds if tool.public_name in outputs else (),
+                )
+                for name, tool in imported.items()
+            }
+            outcome = await self._run(Program(source, tools), _key(code, imported), host, deadline, most)
         self._events.emit(
             ProgramRun(
                 ok=outcome.problem is None,
@@ -182,7 +179,7 @@ class ProgramUseCases:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
         run = Run(program, host, self._section, deadline, caller=host.caller, most=most, progress=host.told)
         outcome = await run.run(self._shared.workers)
-        if outcome.end is not None and not outcome.notes:
+        if outcome.end is not None and (outcome.problem is None or not outcome.notes):
             self._shared.checked[key] = None
         return outcome
 
@@ -220,19 +217,24 @@ def _key(code: str, tools: Mapping[str, Tool]) -> bytes:
 
 
 class _Host:
-    """Makes the calls of one run. ``tools`` are those that the program names, by the names that it calls them by."""
+    """Makes the calls of one run.
+
+    ``tools`` are those that the program names, by the names that it calls them by; ``outputs`` is what they return.
+    """
 
     def __init__(
         self,
         use_cases: ToolUseCases,
         request: Request,
         tools: Mapping[str, Tool],
+        outputs: Mapping[str, Output],
         section: ProgramsSection,
         deadline: Deadline,
         events: EventLog,
     ) -> None:
         self._use_cases, self._request, self._section = use_cases, request, section
-        self._tools, self._deadline, self._events = dict(tools), deadline, events
+        self._tools, self._outputs = dict(tools), dict(outputs)
+        self._deadline, self._events = deadline, events
         self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
         self.bytes_read = self._reports = 0
@@ -281,6 +283,9 @@ class _Host:
         tool = self._tools.get(name)
         if tool is None:
             raise CallFailed(f"{name[:100]} is neither written in the program nor found by a search in it.")
+        output = self._outputs.get(name)
+        if output is None:
+            raise CallFailed(f"{tool.public_name} was changed by its server just now; run the program again.")
         given: Any = await _decoded(arguments)
         inner = InnerCall(self._request, tool.public_name, self._deadline, self._reports_of(tool.public_name))
         try:
@@ -293,18 +298,20 @@ class _Host:
             raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.") from None
         if result.get("resultType", "complete") != "complete":
             raise CallFailed(f"{tool.public_name} asks for input: call it with toolcrib's tool_call.")
-        taking = partial(_taken, result, self._section.result_bytes)
-        is_small = weight(result, _READ_INLINE) <= _READ_INLINE
-        size, taken = taking() if is_small else await anyio.to_thread.run_sync(taking)
-        if taken is None:
-            raise CallFailed(
-                f"The result of {tool.public_name} is larger than {self._section.result_bytes} bytes "
-                "(programs.result_bytes)."
-            )
+        return await self._taken(tool, result, output)
+
+    async def _taken(self, tool: Tool, result: JsonObject, output: Output) -> Result:
+        """Return a result as the program gets it; raises CallFailed."""
+        most, size = self._section.result_bytes, weight(result, _READ_INLINE)
+        is_small = size <= _READ_INLINE
+        if not is_small:
+            size = await anyio.to_thread.run_sync(weight, result, most)
+        if size > most:
+            raise CallFailed(f"The result of {tool.public_name} is larger than {most} bytes (programs.result_bytes).")
         self.bytes_read += size
-        if result.get("isError"):
-            raise CallFailed(taken.text)
-        return taken
+        if is_small:
+            return returned(tool.public_name, result, output)
+        return await anyio.to_thread.run_sync(returned, tool.public_name, result, output)
 
     def _reports_of(self, name: str) -> Progress | None:
         """Return what takes the progress of one call: as reports of the whole, which may only grow."""
@@ -383,12 +390,18 @@ class _Host:
             answer = await self._use_cases.search_tools(self._request.session, wanted, "signature")
         except ToolcribError as error:
             raise CallFailed(str(error)) from None
-        for hit in answer.hits:
-            self._tools.setdefault(hit.tool.public_name, hit.tool)
+        new = {
+            name: tool
+            for name, tool in _by_public_name(hit.tool for hit in answer.hits).items()
+            if name not in self._tools
+        }
+        # What is known already stays: the program was told of that.
+        self._outputs = {**await self._use_cases.outputs(new), **self._outputs}
+        self._tools = {**new, **self._tools}
         found = [
             {
                 "name": hit.tool.public_name,
-                "signature": hit.shown.signature,
+                "signature": hit.shown.as_line(hit.tool.public_name),
                 "description": hit.shown.description,
                 "read_only": hit.tool.read_only,
             }
@@ -402,7 +415,7 @@ class _Host:
             kept = await self._use_cases.long_results.whole(self._request.session, handle)
         except BadRequest as error:
             raise CallFailed(str(error)) from None
-        return await anyio.to_thread.run_sync(marked, kept)
+        return Result("text", await anyio.to_thread.run_sync(text_of_result, kept))
 
 
 async def _decoded(arguments: str) -> Any:
@@ -414,49 +427,6 @@ async def _decoded(arguments: str) -> Any:
         raise CallFailed("The arguments are no JSON, or nested too deeply.") from None
 
 
-def _taken(result: JsonObject, most: int) -> tuple[int, Result | None]:
-    """Return the size of a result and, unless that is more than ``most``, what its program gets."""
-    size = weight(result, most)
-    return size, marked(result) if size <= most else None
-
-
-def marked(result: JsonObject) -> Result:
-    """Return a tool result as its program gets it.
-
-    A text that is JSON is taken apart by the worker; only a short literal of Python is rewritten here.
-    """
-    blocks = as_list(result.get("content"))
-    texts = [block["text"] for block in map(as_object, blocks) if isinstance(block.get("text"), str)]
-    structured = result.get("structuredContent")
-    if structured is not None and not (len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "[")):
-        return Result("json", _json(unwrapped(structured)))
-    if len(texts) < len(blocks):
-        return Result("json", _json(blocks))
-    if len(texts) > 1:
-        return Result("texts", _json(texts))
-    return _of_text(texts[0]) if texts else Result("text", "")
-
-
-def _of_text(text: str) -> Result:
-    start = text.lstrip()[:200]
-    if start[:1] not in ("{", "[", "("):
-        return Result("text", text)
-    quote = min((place for place in map(start.find, "'\"") if place >= 0), default=-1)
-    if (start[0] == "(" or (quote >= 0 and start[quote] == "'")) and len(text) <= _LITERAL_MAX:
-        try:
-            return Result("json", compact(literal(text.strip())))
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            return Result("text", text)
-    return Result("json", text)
-
-
-def _json(value: Any) -> str:
-    if weight(value, _ENCODED_AT_ONCE) <= _ENCODED_AT_ONCE:
-        return compact(value)
-    # Piece by piece, so that other threads come in between.
-    return "".join(json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode(value))
-
-
 # -- the answer ----------------------------------------------------------------------------------
 
 
@@ -466,13 +436,9 @@ def _answer(code: str, outcome: Outcome, most: int) -> JsonObject:
     Its text has at most ``most`` characters, whichever of these they are.
     """
     if outcome.problem is None:
-        text = _told(_noted(outcome), outcome, most)
+        text = _told("", outcome, most)
         return {"content": [{"type": "text", "text": text or _NO_VALUE}], "isError": False}
     return failure(_told(_failed(code, outcome), outcome, most))
-
-
-def _noted(outcome: Outcome) -> str:
-    return f"[toolcrib: {'; '.join(outcome.notes)}]" if outcome.notes else ""
 
 
 def _failed(code: str, outcome: Outcome) -> str:

@@ -46,6 +46,7 @@ from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.outputs import Output, output_of
 from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView
@@ -701,6 +702,17 @@ class ToolUseCases:
     async def input_schema(self, session: Session, tool: Tool) -> JsonObject:
         """Return the schema of a tool's arguments, without allowed values that name tools denied to the caller."""
         return await self._reduced(session, tool) or self._checks.schema(tool)
+
+    async def outputs(self, tools: Mapping[str, Tool]) -> dict[str, Output]:
+        """Return what results of these tools are in a program, by the same names; those just changed are omitted."""
+        versions = {tool.row: tool.fingerprint for tool in tools.values()}
+
+        def read() -> dict[int, Output]:
+            found = self._index.definitions(versions, versions)
+            return {row: output_of(definition.get("outputSchema")) for row, definition in found.items()}
+
+        known = await anyio.to_thread.run_sync(read) if tools else {}
+        return {name: known[tool.row] for name, tool in tools.items() if tool.row in known}
 
     async def question(self, session: Session, tool: Tool, arguments: JsonObject) -> str:
         """Return the question to a person whether a tool may run, with its arguments."""

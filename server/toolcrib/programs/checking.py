@@ -44,7 +44,7 @@ class _Diagnostic:
 
 
 def judged(rendered: str, source: Source, schemas: Mapping[str, JsonObject]) -> tuple[list[Finding], list[str]]:
-    """Return what must not run of what the checker says, and the rest as notes to show beside a result.
+    """Return what must not run of what the checker says, and the rest as notes to show beside a failure.
 
     ``rendered`` is its JSON; ``schemas`` are the input schemas of the imported tools, by the names in imports.
     """
@@ -136,20 +136,15 @@ def _positional(_said: _Diagnostic, tool: str, parameters: Sequence[str]) -> str
 
 def _may_fit(expected: str = "", found: str = "", *_more: str) -> bool:
     """Return whether an argument may be right all the same, when the call is made."""
-    # One of several types; a text that may be one of those listed; what JSON writes like a list, or like a number.
-    return (
-        "|" in found
-        or not found.startswith(_CERTAIN)
-        or (found == "str" and "Literal[" in expected)
-        or (found == "float" and expected == "int")
-    )
+    # One of several types; a text, which is read as what is asked for when the call is made; a whole number.
+    return "|" in found or not found.startswith(_CERTAIN) or (found == "float" and expected == "int")
 
 
 def _is_of_spread(said: _Diagnostic, source: Source) -> bool:
     return said.line in source.spread and said.rule in _ARGUMENT_WORDINGS
 
 
-_CERTAIN = ("str", "int", "float", "bool", "None", "Literal[", "list[", "dict[", "CoroutineType[")
+_CERTAIN = ("int", "float", "bool", "None", "Literal[", "list[", "dict[", "CoroutineType[")
 
 _ARGUMENT_WORDINGS: Mapping[str, Callable[[_Diagnostic, str, Sequence[str]], str]] = {
     "unknown-argument": _unknown_argument,

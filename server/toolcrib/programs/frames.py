@@ -24,6 +24,7 @@ class HostFunction(StrEnum):
     CALL = "toolcrib_call"
     SEARCH = "toolcrib_search"
     RESULT = "toolcrib_result"
+    LITERAL = "toolcrib_literal"
 
 
 def packed(header: dict[str, Any], text: str = "") -> bytes:

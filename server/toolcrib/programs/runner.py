@@ -5,6 +5,7 @@ has no other bound than that, so it is built here, in a process that may be lost
 (ADR 91). The gateway ends this process by its group; without its gateway, it ends itself.
 """
 
+import ast
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,6 +33,7 @@ _MISFITS = {
     HostFunction.CALL: f"the arguments do not fit, or are longer than {ARGUMENTS_MAX} characters",
     HostFunction.SEARCH: 'search takes a text and a number: search("words", 8)',
     HostFunction.RESULT: 'result takes a text: result("HANDLE")',
+    HostFunction.LITERAL: f"literal_eval takes a text of at most {ARGUMENTS_MAX} characters",
 }
 """What is wrong with a call of the host that is not handed over."""
 _NAME_MAX = 300
@@ -58,14 +61,20 @@ _SLEEP = "system.sleep"
 _SLEEPS = frozenset((_SLEEP, "system.async_sleep"))
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*+"?', re.DOTALL)
 """Texts in JSON; one that does not end goes to the end, so that nothing is looked at twice."""
-_MARKS = {"text": "t", "json": "j", "texts": "m"}
+_HALVES = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
+"""Escapes in literals of Python that are half of a character (a surrogate)."""
+_MARKS = {"text": "t", "json": "j"}
 """The first character of a result, which says what the program makes of the rest."""
 _WORDED = {
     "TimeoutError: feed time limit exceeded": "it computed for too long (programs.compute_s)",
     "MemoryError": "it used too much memory (programs.memory_bytes)",
-    "RuntimeError: suspension limit": "it made too many calls and sleeps (programs.calls): limit",
+    "RuntimeError: suspension limit": "it made too many calls, sleeps and literal_evals (programs.calls): limit",
+    "NotImplementedError: external function 'toolcrib_literal'": (
+        "NotImplementedError: map, sorted and the like cannot call literal_eval; use [literal_eval(x) for x in xs]: it"
+    ),
     "RuntimeError": "ToolError",
 }
+_NO_LITERAL = "this text is no literal of Python, or too large or too deeply nested"
 _TOO_MUCH = "It used too much memory (programs.memory_bytes)"
 
 Frame = tuple[dict[str, Any], str]
@@ -423,11 +432,9 @@ class _Run:
         if step.is_os_function:
             # Stubs of modules are wanted in another form; there are none besides the interpreter's own.
             return step.resume({"return_value": {}}) if "stubs" in name else step.resume_not_handled()
-        if name not in _FUNCTIONS:
-            return step.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
         call = _call(name, step.args) if not step.kwargs else None
         if call is None:
-            return step.resume({"exc_type": "RuntimeError", "message": _MISFITS[HostFunction(name)]})
+            return step.resume(_answered_here(name, step.args))
         self._keep({"is": "call", "number": number, **call[0]}, call[1])
         return step.resume({"future": ...})
 
@@ -464,6 +471,33 @@ def _call(name: str, args: Sequence[Any]) -> Frame | None:
             return {"kind": "result", "weight": len(handle)}, handle
         case _:
             return None
+
+
+def _answered_here(name: str, args: Sequence[Any]) -> "monty.ExternalResult":
+    """Return the answer to a call that is not handed over."""
+    match name, args:
+        case HostFunction.LITERAL, (str(text),) if len(text) <= ARGUMENTS_MAX:
+            return _literal(text)
+        case HostFunction.LITERAL, _:
+            return {"exc_type": "ValueError", "message": _MISFITS[HostFunction.LITERAL]}
+        case _ if name in _FUNCTIONS:
+            return {"exc_type": "RuntimeError", "message": _MISFITS[HostFunction(name)]}
+        case _:
+            return {"exc_type": "NameError", "message": f"name {name!r} is not defined"}
+
+
+def _literal(text: str) -> "monty.ExternalResult":
+    """Return the value of a literal of Python, which many servers write, as a program gets it."""
+    if _HALVES.search(text):  # the interpreter's texts have only whole characters
+        return {"exc_type": "ValueError", "message": _NO_LITERAL}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in strings, which go to nobody here
+            return {"return_value": ast.literal_eval(text.strip())}
+    except SyntaxError as error:
+        return {"exc_type": "SyntaxError", "message": f"{_NO_LITERAL}: {error.msg}"}
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return {"exc_type": "ValueError", "message": _NO_LITERAL}
 
 
 def weight_of(arguments: str) -> int:

@@ -16,7 +16,7 @@ from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.checking import judged
 from toolcrib.programs.frames import ARGUMENTS_MAX, TEXT_MAX, HostFunction
 from toolcrib.programs.places import Place
-from toolcrib.programs.source import CALL, NotRunnable, Source, bound_name
+from toolcrib.programs.source import AST, CALL, NotRunnable, Source, bound_name
 from toolcrib.programs.stubs import declarations
 from toolcrib.programs.workers import (
     UNREADABLE,
@@ -49,9 +49,9 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call of a program has come to: a text, JSON or else a text, or several such texts as a list in JSON."""
+    """What a call of a program has come to: a text, or a value as JSON."""
 
-    kind: Literal["text", "json", "texts"]
+    kind: Literal["text", "json"]
     text: str
 
 
@@ -78,10 +78,11 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a program names: its public name, and its input schema."""
+    """A tool that a program names: its public name, its input schema, and the JSON types of its results; none: any."""
 
     public_name: str
     schema: JsonObject
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,9 @@ class Run:
         program = self._program
         stubs = None
         if not program.is_checked:
-            stubs = declarations(self._schemas(), program.source.called, finds_names=program.source.finds_names)
+            kinds = {name: tool.kinds for name, tool in program.tools.items()}
+            names = program.source.called
+            stubs = declarations(self._schemas(), kinds, names, finds_names=program.source.finds_names)
         self._has_begun = True
         async with workers.worker(self._section) as worker:
             try:
@@ -329,17 +332,7 @@ def toolcrib_made(reach, look, read):
     import json
 
     def opened(answer):
-        text = answer[1:]
-        if answer[:1] == "t":
-            return text
-        try:
-            value = json.loads(text)
-            if answer[:1] == "j":
-                return value
-            text = "\\n".join(value)
-            return [json.loads(each) for each in value]
-        except ValueError:
-            return text
+        return answer[1:] if answer[:1] == "t" else json.loads(answer[1:])
 
     async def reached(name, arguments):
         text = json.dumps(arguments)
@@ -376,7 +369,11 @@ def toolcrib_made(reach, look, read):
             calls = [caught(each) for each in calls]
         return list(await asyncio.gather(*calls))
 
-    return tool, {CALL}, search, result, parallel
+    class Ast:
+        def literal_eval(self, node_or_string):
+            return {HostFunction.LITERAL}(node_or_string)
+
+    return tool, {CALL}, search, result, parallel, Ast()
 
 async def _reach(name, arguments):
     return await {HostFunction.CALL}(name, arguments)
@@ -387,7 +384,7 @@ async def _look(query, limit):
 async def _read(handle):
     return await {HostFunction.RESULT}(handle)
 
-toolcrib_tool, call, search, result, parallel = toolcrib_made(_reach, _look, _read)
+toolcrib_tool, call, search, result, parallel, {AST} = toolcrib_made(_reach, _look, _read)
 """
 """The functions that every program has, in its own Python. Results cross as text alone, so that only the worker, which
 is bounded, ever takes them apart (ADR 84). A program may set any of these names: nothing calls them but itself.

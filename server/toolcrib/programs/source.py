@@ -5,10 +5,9 @@ import keyword
 import re
 import threading
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.text import one_line, truncate
@@ -19,6 +18,9 @@ MODULE: Final = "tools"
 CALL, PARALLEL, SEARCH, RESULT, ERROR = "call", "parallel", "search", "result", "ToolError"
 GIVEN: Final = (CALL, PARALLEL, SEARCH, RESULT, ERROR)
 """The names that a program has without an import, besides Python's own."""
+
+AST: Final = "toolcrib_ast"
+"""The variable that holds what a program has of the module ``ast``: results of many servers are literals of Python."""
 
 _PARSER = threading.Lock()
 """Held while a tree is built. CPython before 3.11.8 and 3.12.2 counts its depth for the whole interpreter, so that two
@@ -36,7 +38,6 @@ _MODULES = frozenset(
 """The modules that a worker has."""
 
 _INSTEAD = {
-    "ast": "json.loads for JSON; literals in results are parsed already",
     "concurrent": "await parallel([...])",
     "contextlib": "try and finally",
     "enum": "constants, or a dict",
@@ -72,6 +73,7 @@ _NODES = {
 """What a worker's Python lacks, by the kind of node; some are of a newer Python than the one that reads it here."""
 
 _NOT_GIVEN = frozenset(("eval", "exec", "compile", "__import__"))
+_AST_MODULE, _LITERAL_EVAL = "ast", "literal_eval"
 _OF_ASYNCIO = frozenset(("gather", "sleep", "run"))
 _METHOD_KINDS = frozenset(("property", "staticmethod", "classmethod"))
 
@@ -168,32 +170,15 @@ def read(code: str, most: int) -> Source:
     )
 
 
-def literal(text: str) -> Any:
-    """Return the value of a literal of Python.
-
-    Raises:
-        SyntaxError, ValueError, TypeError, RecursionError, MemoryError: it is none, or nested too deeply.
-
-    """
-    with _parsing():
-        return ast.literal_eval(text)
-
-
 def _parsed(code: str) -> ast.Module:
     try:
-        with _parsing():
+        with _PARSER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in strings, which go to nobody here
             return ast.parse(code)
     except SyntaxError as error:
         raise NotRunnable([Finding(error.lineno or 0, f"this is not Python: {error.msg}")]) from None
     except (ValueError, RecursionError, MemoryError):
         raise NotRunnable([Finding(0, "this is not Python, or nested too deeply")]) from None
-
-
-@contextmanager
-def _parsing() -> Generator[None]:
-    with _PARSER, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd escapes in strings, which go to nobody here
-        yield
 
 
 class _Reader:
@@ -211,6 +196,7 @@ class _Reader:
         self.called: dict[str, list[int]] = {}
         self.spread: set[int] = set()
         self._dynamic: list[int] = []
+        self._ast_names: set[str] = set()
         self._searches = False
 
     @property
@@ -229,6 +215,7 @@ class _Reader:
                 self._import_from(node)
             elif isinstance(node, ast.Call):
                 self._call(node)
+        self._check_ast()
         if self._dynamic and not self._searches:
             for line in self._dynamic:
                 self.findings.append(
@@ -255,15 +242,37 @@ class _Reader:
             module = alias.name.partition(".")[0]
             if module == MODULE:
                 self._find(node, f"import tools by name: from {MODULE} import server__tool")
-            elif alias.name not in _MODULES:
+            elif alias.name not in _MODULES and alias.name != _AST_MODULE:
                 self._find(node, _no_module(alias.name))
+        if any(alias.name == _AST_MODULE for alias in node.names):
+            self._ast_names.update(alias.asname or alias.name for alias in node.names if alias.name == _AST_MODULE)
+            self._replace(node, [_imported(alias) for alias in node.names])
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if module != MODULE or node.level:
+        if module == _AST_MODULE and not node.level:
+            self._import_ast(node)
+        elif module != MODULE or node.level:
             if node.level or module not in _MODULES:
                 self._find(node, _no_module("." * node.level + module))
-            return
+        else:
+            self._import_tools(node)
+
+    def _import_ast(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name != _LITERAL_EVAL:
+                self._find(node, _no_ast(alias.name))
+        self._replace(node, [f"{alias.asname or alias.name} = {AST}.{_LITERAL_EVAL}" for alias in node.names])
+
+    def _check_ast(self) -> None:
+        # By the name alone: hardly a program has another variable of this name besides the import.
+        for node in ast.walk(self._tree) if self._ast_names else ():
+            if not isinstance(node, ast.Attribute) or node.attr == _LITERAL_EVAL:
+                continue
+            if _plain_name(node.value) in self._ast_names:
+                self._find(node, _no_ast(node.attr))
+
+    def _import_tools(self, node: ast.ImportFrom) -> None:
         bound: list[tuple[str, str]] = []
         for alias in node.names:
             if alias.name == "*":
@@ -273,11 +282,15 @@ class _Reader:
                 bound.append((alias.asname or alias.name, bound_name(alias.name)))
             elif alias.asname:
                 bound.append((alias.asname, alias.name))
+        left, right = (", ".join(names) for names in zip(*bound, strict=True)) if bound else ("", "")
+        self._replace(node, [f"({left},) = ({right},)" if bound else "()"])
+
+    def _replace(self, node: ast.stmt, statements: Sequence[str]) -> None:
+        """Write other statements in the place of one."""
         start, end = self._span(node)
         # As many lines as before, so that every error names the line that was written.
-        blank = "\n" * ((node.end_lineno or node.lineno) - node.lineno)
-        left, right = (", ".join(names) for names in zip(*bound, strict=True)) if bound else ("", "")
-        self._edits.append((start, end, f"({left},) = ({right},{blank})" if bound else f"({blank})"))
+        more = (node.end_lineno or node.lineno) - node.lineno
+        self._edits.append((start, end, "; ".join(statements) + (f"; ({chr(10) * more})" if more else "")))
 
     def _call(self, node: ast.Call) -> None:
         if any(each.arg is None for each in node.keywords):
@@ -317,6 +330,17 @@ def _no_module(name: str) -> str:
     return f"there is no module {truncate(one_line(name), _MESSAGE_MAX)!r} here" + (
         f": use {instead}" if instead else ""
     )
+
+
+def _imported(alias: ast.alias) -> str:
+    """Return the import of one module, as a worker has it."""
+    if alias.name == _AST_MODULE:
+        return f"{alias.asname or alias.name} = {AST}"
+    return f"import {alias.name} as {alias.asname}" if alias.asname else f"import {alias.name}"
+
+
+def _no_ast(name: str) -> str:
+    return f"{_AST_MODULE} has no {name} here: it has {_LITERAL_EVAL}"
 
 
 def _lacking(node: ast.AST) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 import json
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.programs.source import CALL, ERROR, PARALLEL, RESULT, SEARCH, bound_name
+from toolcrib.programs.source import AST, CALL, ERROR, PARALLEL, RESULT, SEARCH, bound_name
 
 _LITERALS_MAX = 40
 """Values of an enumeration that are declared; more would cost the checker more than they catch."""
@@ -27,6 +27,9 @@ class {ERROR}(RuntimeError): ...
 async def {PARALLEL}(calls: Iterable[Awaitable[Any]], /, *, errors: Literal["raise", "return"] = ...) -> list[Any]: ...
 async def {SEARCH}(query: str, /, limit: int = ...) -> list[dict[str, Any]]: ...
 async def {RESULT}(handle: str, /) -> str: ...
+class _Ast:
+    def literal_eval(self, node_or_string: str) -> Any: ...
+{AST}: _Ast
 def map(function: Callable[..., Any], /, *values: Any) -> Any: ...
 def filter(function: Callable[..., Any] | None, values: Any, /) -> Any: ...
 def hasattr(value: Any, name: str, /) -> bool: ...
@@ -47,18 +50,32 @@ class UnicodeEncodeError(ValueError): ...
 """What every program has, and builtins of a worker that its checker does not know."""
 
 
-def declarations(tools: Mapping[str, JsonObject], literals: Iterable[str], *, finds_names: bool) -> str:
+def declarations(
+    tools: Mapping[str, JsonObject],
+    kinds: Mapping[str, Collection[str]],
+    literals: Iterable[str],
+    *,
+    finds_names: bool,
+) -> str:
     """Return the declarations for one program, as a stub.
 
-    ``tools`` are the input schemas of the tools that it imports, by the names in its imports; ``literals`` are the
-    names that it gives to ``call``. ``finds_names``: it calls other names too, which a search in it finds.
+    ``tools`` are the input schemas of the tools that it imports, by the names in its imports, and ``kinds`` the JSON
+    types of their results, none for any. ``literals`` are the names that it gives to ``call``. ``finds_names``: it
+    calls other names too, which a search in it finds.
     """
     lines = [_HEAD]
     names = sorted(map(json.dumps, literals))
     accepted = "str" if finds_names or not names else f"Literal[{', '.join(names)}]"
     lines.append(f"async def {CALL}(name: {accepted}, arguments: dict[str, Any] = ..., /) -> Any: ...")
-    lines += [f"async def {bound_name(name)}({_parameters(schema)}) -> Any: ..." for name, schema in tools.items()]
+    lines += [
+        f"async def {bound_name(name)}({_parameters(schema)}) -> {_returned(kinds.get(name, ()))}: ..."
+        for name, schema in tools.items()
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _returned(kinds: Collection[str]) -> str:
+    return " | ".join("list[Any]" if kind == "array" else _SIMPLE[kind] for kind in kinds) or "Any"
 
 
 def _parameters(schema: JsonObject) -> str:

@@ -115,8 +115,8 @@ class Ended:
     line: int = 0
 
 
-AnswerKind = Literal["text", "json", "texts", "failed"]
-"""What an answer to a call is: a result of one of three kinds, or the text of a failure."""
+AnswerKind = Literal["text", "json", "failed"]
+"""What an answer to a call is: a result of one of two kinds, or the text of a failure."""
 
 Message = HostCall | Printed | Taken | Waits | Ready | TypesRefused | Ended
 """What comes from a worker while it runs a program."""

@@ -81,5 +81,7 @@ _DESCRIPTION = (
     "from tools import git__git_log  # names as found; other characters become _\n"
     "log = await git__git_log(repo_path='.')\n"
     "all = await parallel([f(x) for x in xs])  # or search('...'), call('odd-name', {...}); errors: ToolError\n"
+    "A call returns what tool_search shows after ->: the declared structure without a sole {result} or {content}, "
+    "else a str, also of JSON (json.loads) or a Python literal (ast.literal_eval).\n"
     "No class inheritance, yield, async with, del, files, network; of asyncio only gather, sleep, run."
 )

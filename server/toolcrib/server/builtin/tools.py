@@ -12,7 +12,7 @@ from toolcrib.base.model import READ_MORE, JsonObject, LoadingMode
 from toolcrib.base.text import enumerated, one_line
 from toolcrib.catalog.arguments import unwrap_arguments
 from toolcrib.catalog.definitions import render
-from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json
+from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json, without_returns
 from toolcrib.gateway.composition import Generation
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import LongResults
@@ -75,6 +75,7 @@ _ANSWER = object_of(
                     "activated": FLAG,
                     "signature": TEXT,
                     "input_schema": {"type": "object"},
+                    "returns": TEXT,
                     "examples": list_of({"type": "object"}),
                     "status": {"type": "string", "enum": ["starting", "failed", "needs_login"]},
                     "owner": TEXT,
@@ -160,6 +161,8 @@ class SearchTools(BuiltinTool[SearchArguments]):
         imports: Mapping[str, str] = {}
         if self._runs_programs:
             imports = await self._tool_use_cases.imports_of(request.session, answer)
+        else:
+            answer = without_returns(answer)
         offers = await self._offers.search(request.session, wanted, given.server) if self._offers.searchable else []
         if not offers:
             return Answer(answer_text(answer, imports), _with_imports(search_json(answer), imports))
@@ -199,7 +202,7 @@ def _found_text(hit: FoundTool, imports: Mapping[str, str]) -> str:
     activated = "activated" if hit.activated else None
     marks = (effects.value if effects else None, listed, owner, activated, imported, hit.status)
     marked = ", ".join(filter(None, marks))
-    parts = (hit.shown.signature or hit.tool.public_name, f"[{marked}]" if marked else "", hit.shown.description)
+    parts = (hit.shown.as_line(hit.tool.public_name), f"[{marked}]" if marked else "", hit.shown.description)
     line = f"- {' '.join(filter(None, parts))}"
     if hit.shown.input_schema is not None:
         line += f"\n  schema: {compact(hit.shown.input_schema)}"

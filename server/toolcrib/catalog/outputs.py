@@ -1,0 +1,178 @@
+"""What the results of a tool are in a program: a text, or the structure that the tool declares (ADR 93)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import JsonObject
+from toolcrib.base.text import characters_of
+from toolcrib.catalog.parameters import identifier, parameters, resolve
+
+_WRAPPERS: Final = frozenset(("result", "content"))
+_ADDING: Final = frozenset(("allOf", "anyOf", "oneOf", "patternProperties"))
+"""Keywords that may give an object members besides its ``properties``."""
+_SHOWN_TOKENS: Final = 25
+_ALTERNATIVES_MAX: Final = 8
+_DETAILS: Final = ((2, 24), (1, 24), (1, 12), (1, 8), (1, 4), (1, 2), (0, 0))
+"""Levels of detail of a shape, fullest first: how deep the members of objects are named, and how many of each."""
+_NESTED_MAX: Final = 8
+_STEPS_MAX: Final = 300
+"""Bounds for one form of a hostile schema: how deep lists and objects are followed, and how many types in all."""
+
+_NAMES: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "object": "dict",
+    "array": "list",
+}
+_ANY, _CUT = "Any", "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the results of one tool are in a program.
+
+    ``kinds`` are the JSON types that the value may have; empty: any. ``is_text``: it is the text of the result, which
+    nobody takes apart. ``member`` is the only member of the structured content, which is the value then; empty: the
+    value is all of that. ``shown`` is what a signature says of it.
+    """
+
+    shown: str
+    kinds: tuple[str, ...]
+    is_text: bool = False
+    member: str = ""
+
+    def value(self, structured: Any) -> Any:
+        """Return the value of structured content.
+
+        Raises:
+            ValueError: it is not what was declared.
+
+        """
+        value = structured
+        if self.member:
+            fields = as_object(structured)
+            if self.member not in fields:
+                raise ValueError(self.member)
+            value = fields[self.member]
+        elif value is None and "null" not in self.kinds:
+            raise ValueError(self.shown)  # also where anything is allowed: some servers write null for nothing
+        if self.kinds and not any(_IS_OF[kind](value) for kind in self.kinds):
+            raise ValueError(self.shown)
+        if isinstance(value, float) and "integer" in self.kinds and "number" not in self.kinds:
+            return int(value)
+        return value
+
+
+TEXT: Final = Output("str", ("string",), is_text=True)
+"""That of tools without an output schema: the text of their results, whatever it looks like."""
+
+
+def output_of(schema: JsonObject | None) -> Output:
+    """Return what the results of a tool are that has this output schema, or none. Never raises.
+
+    An object with one required member ``result`` or ``content``, and no other, only wraps it: SDKs add these, because
+    structured content had to be an object (specification 2025-11-25, Tools, Output Schema).
+    """
+    if schema is None:
+        return TEXT
+    root = resolve(schema, schema)
+    member = _wrapped(root)
+    value = resolve(as_object(root.get("properties")).get(member), schema) if member else root
+    return Output(_Shapes(schema).shown(value), _kinds(value, schema), member=member)
+
+
+def _wrapped(schema: JsonObject) -> str:
+    names = as_object(schema.get("properties")).keys()
+    is_open = schema.get("additionalProperties", False) is not False or not schema.keys().isdisjoint(_ADDING)
+    if len(names) != 1 or is_open or schema.get("required") != list(names):
+        return ""
+    [name] = names
+    return name if name in _WRAPPERS else ""
+
+
+def _kinds(schema: JsonObject, root: JsonObject) -> tuple[str, ...]:
+    """Return the JSON types that a schema allows; none where it does not say."""
+    found: list[str] = []
+    for each in _alternatives(schema, root) or [schema]:
+        kinds = _types(each)
+        if not all(isinstance(one, str) and one in _NAMES for one in kinds):
+            return ()
+        found += kinds
+    return tuple(dict.fromkeys(found))
+
+
+def _types(schema: JsonObject) -> list[Any]:
+    kind = schema.get("type")
+    return as_list(kind) or [kind]
+
+
+def _alternatives(schema: JsonObject, root: JsonObject) -> list[JsonObject]:
+    """Return what a schema without a type is one of, unless these are too many."""
+    if "type" in schema:
+        return []
+    branches = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
+    return [resolve(each, root) for each in branches] if len(branches) <= _ALTERNATIVES_MAX else []
+
+
+class _Shapes:
+    """Spells types as Python names them, with the names of members where there is room. ``root`` is the document."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root, self._left = root, 0
+
+    def shown(self, schema: JsonObject) -> str:
+        """Return the fullest form that is short enough."""
+        for depth, most in _DETAILS:
+            self._left = _STEPS_MAX
+            text = self._spelled(schema, depth, most, 0)
+            if self._left >= 0 and len(text) <= characters_of(_SHOWN_TOKENS):
+                return text
+        return _ANY
+
+    def _spelled(self, schema: JsonObject, depth: int, most: int, nested: int) -> str:
+        self._left -= 1
+        if not _kinds(schema, self._root) or nested > _NESTED_MAX or self._left < 0:
+            return _ANY
+        forms = _alternatives(schema, self._root) or [schema]
+        spelled = [self._of_kind(kind, form, depth, most, nested) for form in forms for kind in _types(form)]
+        return " | ".join(dict.fromkeys(sorted(spelled, key=_NAMES["null"].__eq__)))
+
+    def _of_kind(self, kind: str, schema: JsonObject, depth: int, most: int, nested: int) -> str:
+        if kind == "array" and depth:
+            item = self._spelled(resolve(schema.get("items"), self._root), depth, most, nested + 1)
+            return "list" if item == _ANY else f"({item})[]" if "|" in item else f"{item}[]"
+        if kind == "object" and depth:
+            return self._members(schema, depth, most, nested)
+        return _NAMES[kind]
+
+    def _members(self, schema: JsonObject, depth: int, most: int, nested: int) -> str:
+        members = list(islice(parameters(schema, self._root), most + 1))
+        parts: list[str] = []
+        for each in members[:most]:
+            inner = self._spelled(each.schema, depth - 1, most, nested + 1)
+            name = identifier(each.name) + ("" if each.required else "?")
+            parts.append(f"{name}: {inner}" if inner.endswith(("}", "]")) else name)
+        if len(members) > most:
+            parts.append(_CUT)
+        return f"{{{', '.join(parts)}}}" if parts else _NAMES["object"]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_IS_OF: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+}
