@@ -1,11 +1,10 @@
 """What the results of a tool are in a program: a text, or the structure that the tool declares (ADR 93)."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.json_values import as_list, as_object, json_type
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import characters_of
 from toolcrib.catalog.parameters import identifier, parameters, resolve
@@ -54,7 +53,7 @@ class Output:
             ValueError: it is not what was declared.
 
         """
-        value = structured
+        value: Any = structured
         if self.member:
             fields = as_object(structured)
             if self.member not in fields:
@@ -62,11 +61,12 @@ class Output:
             value = fields[self.member]
         elif value is None and "null" not in self.kinds:
             raise ValueError(self.shown)  # also where anything is allowed: some servers write null for nothing
-        if self.kinds and not any(_IS_OF[kind](value) for kind in self.kinds):
-            raise ValueError(self.shown)
-        if isinstance(value, float) and "integer" in self.kinds and "number" not in self.kinds:
+        kind = json_type(value)
+        if not self.kinds or kind in self.kinds or (kind == "integer" and "number" in self.kinds):
+            return value
+        if "integer" in self.kinds and isinstance(value, float) and value.is_integer():
             return int(value)
-        return value
+        raise ValueError(self.shown)
 
 
 TEXT: Final = Output("str", ("string",), is_text=True)
@@ -84,7 +84,8 @@ def output_of(schema: JsonObject | None) -> Output:
     root = resolve(schema, schema)
     member = _wrapped(root)
     value = resolve(as_object(root.get("properties")).get(member), schema) if member else root
-    return Output(_Shapes(schema).shown(value), _kinds(value, schema), member=member)
+    kinds = dict.fromkeys(kind for kind, _ in _forms(value, schema))
+    return Output(_Shapes(schema).shown(value), tuple(kinds), member=member)
 
 
 def _wrapped(schema: JsonObject) -> str:
@@ -96,20 +97,14 @@ def _wrapped(schema: JsonObject) -> str:
     return name if name in _WRAPPERS else ""
 
 
-def _kinds(schema: JsonObject, root: JsonObject) -> tuple[str, ...]:
-    """Return the JSON types that a schema allows; none where it does not say."""
-    found: list[str] = []
-    for each in _alternatives(schema, root) or [schema]:
-        kinds = _types(each)
-        if not all(isinstance(one, str) and one in _NAMES for one in kinds):
-            return ()
-        found += kinds
-    return tuple(dict.fromkeys(found))
-
-
-def _types(schema: JsonObject) -> list[Any]:
-    kind = schema.get("type")
-    return as_list(kind) or [kind]
+def _forms(schema: JsonObject, root: JsonObject) -> list[tuple[str, JsonObject]]:
+    """Return the JSON types that a schema allows, each with what it is described by; none where it does not say."""
+    forms = [
+        (kind, form)
+        for form in _alternatives(schema, root) or [schema]
+        for kind in as_list(form.get("type")) or [form.get("type")]
+    ]
+    return forms if all(isinstance(kind, str) and kind in _NAMES for kind, _ in forms) else []
 
 
 def _alternatives(schema: JsonObject, root: JsonObject) -> list[JsonObject]:
@@ -137,10 +132,10 @@ class _Shapes:
 
     def _spelled(self, schema: JsonObject, depth: int, most: int, nested: int) -> str:
         self._left -= 1
-        if not _kinds(schema, self._root) or nested > _NESTED_MAX or self._left < 0:
+        forms = _forms(schema, self._root)
+        if not forms or nested > _NESTED_MAX or self._left < 0:
             return _ANY
-        forms = _alternatives(schema, self._root) or [schema]
-        spelled = [self._of_kind(kind, form, depth, most, nested) for form in forms for kind in _types(form)]
+        spelled = [self._of_kind(kind, form, depth, most, nested) for kind, form in forms]
         return " | ".join(dict.fromkeys(sorted(spelled, key=_NAMES["null"].__eq__)))
 
     def _of_kind(self, kind: str, schema: JsonObject, depth: int, most: int, nested: int) -> str:
@@ -161,18 +156,3 @@ class _Shapes:
         if len(members) > most:
             parts.append(_CUT)
         return f"{{{', '.join(parts)}}}" if parts else _NAMES["object"]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_IS_OF: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": _is_number,
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-}

@@ -390,11 +390,7 @@ class _Host:
             answer = await self._use_cases.search_tools(self._request.session, wanted, "signature")
         except ToolcribError as error:
             raise CallFailed(str(error)) from None
-        new = {
-            name: tool
-            for name, tool in _by_public_name(hit.tool for hit in answer.hits).items()
-            if name not in self._tools
-        }
+        new = _by_public_name(hit.tool for hit in answer.hits if hit.tool.public_name not in self._tools)
         # What is known already stays: the program was told of that.
         self._outputs = {**await self._use_cases.outputs(new), **self._outputs}
         self._tools = {**new, **self._tools}
@@ -454,21 +450,21 @@ def _failed(code: str, outcome: Outcome) -> str:
 
 
 def _told(said: str, outcome: Outcome, most: int) -> str:
-    """Return what is said of a run with its value and what it has printed: before these, if it has failed."""
+    """Return what is said of a run, and below it its value and what it has printed."""
     least = min(len(outcome.printed), _PRINTED_LEAST) + _NOTICE_MAX if outcome.printed else 0
     said = truncate(said, most - least - _NOTICE_MAX)
     room = most - len(said) - 1
-    parts: list[str] = []
+    parts = [said]
     end = outcome.end
     if end is not None and end.value is not None:
         parts.append(_cut(end.value, room - least, end.size, is_counted=end.is_counted))
-        room -= len(parts[0]) + 1
+        room -= len(parts[-1]) + 1
     if outcome.printed:
-        label = "Printed:\n" if parts or outcome.problem else ""
+        label = "Printed:\n" if any(parts) else ""
         printed = outcome.printed.rstrip("\n")
         size = outcome.printed_size - len(outcome.printed) + len(printed)
         parts.append(label + _cut(printed, room - len(label), size, is_counted=end is not None or size == len(printed)))
-    return "\n".join(filter(None, [*parts, said] if outcome.problem is None else [said, *parts]))
+    return "\n".join(filter(None, parts))
 
 
 def _cut(text: str, room: int, size: int, *, is_counted: bool) -> str:

@@ -244,8 +244,8 @@ class _Reader:
                 self._find(node, f"import tools by name: from {MODULE} import server__tool")
             elif alias.name not in _MODULES and alias.name != _AST_MODULE:
                 self._find(node, _no_module(alias.name))
-        if any(alias.name == _AST_MODULE for alias in node.names):
-            self._ast_names.update(alias.asname or alias.name for alias in node.names if alias.name == _AST_MODULE)
+        if names := {alias.asname or alias.name for alias in node.names if alias.name == _AST_MODULE}:
+            self._ast_names |= names
             self._replace(node, [_imported(alias) for alias in node.names])
 
     def _import_from(self, node: ast.ImportFrom) -> None:

@@ -68,14 +68,10 @@ def declarations(
     accepted = "str" if finds_names or not names else f"Literal[{', '.join(names)}]"
     lines.append(f"async def {CALL}(name: {accepted}, arguments: dict[str, Any] = ..., /) -> Any: ...")
     lines += [
-        f"async def {bound_name(name)}({_parameters(schema)}) -> {_returned(kinds.get(name, ()))}: ..."
+        f"async def {bound_name(name)}({_parameters(schema)}) -> {_type({'type': [*kinds.get(name, ())]})}: ..."
         for name, schema in tools.items()
     ]
     return "\n".join(lines) + "\n"
-
-
-def _returned(kinds: Collection[str]) -> str:
-    return " | ".join("list[Any]" if kind == "array" else _SIMPLE[kind] for kind in kinds) or "Any"
 
 
 def _parameters(schema: JsonObject) -> str:
@@ -99,7 +95,7 @@ def _parameters(schema: JsonObject) -> str:
 
 
 def _type(schema: JsonObject) -> str:
-    """Return the type of an argument; what is nested is checked against the schema at the call."""
+    """Return the type of an argument, or of a result; what is nested is checked against the schema at the call."""
     values = as_list(schema.get("enum"))
     if "const" in schema:
         values = [schema["const"]]
