@@ -8,6 +8,7 @@ from worlds import Client, World, world
 pytestmark = pytest.mark.anyio
 
 LOG = "from tools import git__git_log\n"
+READ = "from tools import git__read\ntext = await git__read(path='a')\n"
 
 
 async def refused(client: Client, world: World, code: str) -> str:
@@ -46,12 +47,20 @@ MISTAKES = {
     "from asyncio import Semaphore": "asyncio has no Semaphore here",
     "import asyncio\nasync def f(): pass\nawait asyncio.gather(f(), return_exceptions=True)": 'errors="return"',
     "class A:\n    @property\n    def x(self): return 1": "methods have no decorators here",
-    "open('a').read()": "there are no files here",
+    "open('a').read()": "there are no files, use a tool",
     "eval('1')": "there is no eval here",
     "print(1": "line 1: this is not Python: '(' was never closed",
     "x = '\x00'": "this is not Python",
     "(" * 300 + ")" * 300: "this is not Python",
     "prnt(1)": "the name prnt is not defined",
+    READ + "text['sha']": "line 3: this is a str, which has no sha: read it first, with json.loads if it is JSON",
+    READ + "[each['sha'] for each in text]": "line 3: this is a str, which has no ",
+    READ + "text[0]['sha']": "line 3: this is a str, which has no ",
+    READ + "text['a'] = 1": "line 3: this is a str, which has no ",
+    READ + "for key, value in text.items(): print(key)": "line 3: this is a str, which has no items: read it first",
+    READ + "text.content": "line 3: this is a str, which has no content: it is the text itself",
+    READ + "for line in text:\n    said = line\n    print(said['a'])": "line 5: this is a str, which has no a: ",
+    "from tools import git__read as r\n(await r(path='a'))['sha']": "line 2: this is a str, which has no sha: ",
 }
 
 
@@ -89,6 +98,29 @@ RUNS = {
     "'a;b' ; 3": "3",
     "# only a comment\n'é'  # and one more": "é",
     "(1\n + 2)": "3",
+    READ + "try:\n    said = text['a']\nexcept TypeError:\n    said = len(text) > 0\nsaid": "true",
+    READ + "len(text.value if hasattr(text, 'value') else text) > 0": "true",
+    READ + "if hasattr(text, 'value'):\n    text = text.value\nlen(text) > 0": "true",
+    READ + "len((not hasattr(text, 'value') and text) or text.value) > 0": "true",
+    READ + "kind = type(text).__name__\ntext['a'] if kind == 'dict' else kind": "str",
+    READ + "text = {'a': 5}\ntext['a']": "5",
+    READ + "text['error'] if 'error' in text else len(text) > 0": "true",
+    READ + ("a = text\n" + "a = a\n" * 40) + "[a.x for a in []]": "[]",
+    "import datetime as d, typing as t\nfrom pathlib import Path\ndef f(x: d.tzinfo, y: t.NamedTuple = 1) -> d.UTC:\n"
+    "    z: Path.cwd = y\n    return z\nf(1)": "1",
+    "def f(run: callable): return run()\nf(lambda: 3)": "3",
+    "try: raise ToolError('a')\nexcept (ConnectionError, ToolError) as error: print(error)": "a",
+    READ + "rows = [{'text': text, 'meta': {'n': len(text)}}]\nmax(r['meta']['n'] for r in rows) > 0": "true",
+    READ + "rows = [{'id': n, 'user': {'login': n}} for n in 'ab']\n{r['id']: r['user']['login'] for r in rows}": (
+        '{"a":"a","b":"b"}'
+    ),
+    "by = {}\nby.setdefault('a', {'name': 'a', 'n': {}})\nby['a']['n']['x'] = 1\nby['a']['n']": '{"x":1}',
+    "options = {'name': 'x', 'more': {'v': 1}, 'n': 1}\nfor key in ['more']: print(options[key]['v'])": "1",
+    "pairs = [['a', {'x': 1}]]\npairs[0][1]['x']": "1",
+    LOG + READ + "rows = await git__git_log(repo='.')\nfor row in rows:\n    text = row\ntext['sha']": "1111",
+    READ + "text['a'] if isinstance(text, dict) else len(text) > 0": "true",
+    READ + "text = {'a': [text]}\nlen(text['a'])": "1",
+    "from __future__ import annotations\nfrom typing import Any\ndef f(x: Any) -> int:\n    return 1\nf(2)": "1",
     "x = 1\r\ny = 2\r\nx + y": "3",
 }
 

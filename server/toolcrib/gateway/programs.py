@@ -28,9 +28,10 @@ from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
 from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
+from toolcrib.programs.dialect import Finding
 from toolcrib.programs.places import share_of_one
 from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Result, Run
-from toolcrib.programs.source import Finding, NotRunnable, Source, import_names, read
+from toolcrib.programs.source import NotRunnable, Source, import_names, read
 from toolcrib.programs.workers import Workers
 
 _ELICIT = "elicitation/create"

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -10,24 +10,15 @@ from typing import Any
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.programs.source import CALL, Finding, Source
+from toolcrib.programs.dialect import Finding
+from toolcrib.programs.source import CALL, Source
 
 _QUOTED = re.compile(r"`([^`]*)`")
 _OF_OURS = re.compile(r"function `(?:tool_(\w+)|(call|parallel|search|result))`")
+_AS_OTHER = re.compile(r"Object of type `str` has no attribute `(\w+)`|.* on (?:an )?object of type `str`", re.DOTALL)
+"""What is said where a text is used as if it were a dict or a list."""
 _NOTE_MAX = 160
 _NOTES_MAX = 3
-
-_LACKING = {
-    "open": "there are no files here: use a tool",
-    "input": "nobody can be asked here",
-    "globals": "there is no globals() here: use a dict",
-    "locals": "there is no locals() here: use a dict",
-    "vars": "there is no vars() here: use a dict",
-    "callable": "there is no callable() here",
-    "exit": "there is no exit() here: end with an expression",
-    "quit": "there is no quit() here: end with an expression",
-}
-"""Builtins that a worker lacks, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +34,13 @@ class _Diagnostic:
         return _QUOTED.findall(self.message)
 
 
-def judged(rendered: str, source: Source, schemas: Mapping[str, JsonObject]) -> tuple[list[Finding], list[str]]:
+def judged(
+    rendered: str, source: Source, schemas: Mapping[str, JsonObject], texts: Collection[str]
+) -> tuple[list[Finding], list[str]]:
     """Return what must not run of what the checker says, and the rest as notes to show beside a failure.
 
-    ``rendered`` is its JSON; ``schemas`` are the input schemas of the imported tools, by the names in imports.
+    ``rendered`` is its JSON; ``schemas`` are the input schemas of the imported tools, by the names in imports, and
+    ``texts`` those of them that return texts.
     """
     findings: list[Finding] = []
     notes: list[str] = []
@@ -55,7 +49,7 @@ def judged(rendered: str, source: Source, schemas: Mapping[str, JsonObject]) -> 
     for each in said:
         if each.rule == "missing-argument" and each.line in positional:
             continue  # it is there, without its name
-        finding = _refusal(each, source, schemas)
+        finding = _of_text(each, source, texts) or _refusal(each, source, schemas)
         if finding is not None:
             findings.append(finding)
         elif not _is_of_spread(each, source):
@@ -75,6 +69,24 @@ def _parsed(rendered: str) -> list[_Diagnostic]:
     return found
 
 
+def _of_text(said: _Diagnostic, source: Source, texts: Collection[str]) -> Finding | None:
+    """Return a finding if what a tool is declared to return as a text is used as something else."""
+    match = _AS_OTHER.fullmatch(said.message)
+    if match is None:
+        return None
+    for use in source.uses:
+        is_said = use.is_key if match[1] is None else match[1] == use.member
+        if is_said and said.line in use.lines and use.tools <= set(texts):
+            return Finding(said.line, f"this is a str, which has no {use.member}: {_instead_of(use.member)}")
+    return None
+
+
+def _instead_of(member: str) -> str:
+    if member in ("text", "content", "stdout", "output"):
+        return "it is the text itself"
+    return "read it first, with json.loads if it is JSON"
+
+
 def _refusal(said: _Diagnostic, source: Source, schemas: Mapping[str, JsonObject]) -> Finding | None:
     """Return a finding if what the checker says is a mistake for sure.
 
@@ -88,8 +100,6 @@ def _refusal(said: _Diagnostic, source: Source, schemas: Mapping[str, JsonObject
 
 def _unknown_name(said: _Diagnostic, source: Source, _schemas: Mapping[str, JsonObject]) -> Finding | None:
     name = said.names[0] if said.names else ""
-    if name in _LACKING:
-        return Finding(said.line, _LACKING[name])
     near = get_close_matches(name, [*source.imported, CALL], 1)
     hint = f": did you mean {near[0]}?" if near else ""
     if not hint and "__" in name:

@@ -231,6 +231,9 @@ class Run:
     def _schemas(self) -> dict[str, JsonObject]:
         return {name: tool.schema for name, tool in self._program.tools.items()}
 
+    def _texts(self) -> set[str]:
+        return {name for name, tool in self._program.tools.items() if tool.kinds == ("string",)}
+
     async def _followed(self, worker: Worker, calls: TaskGroup, place: Place) -> None:
         """Do what the program wants, until it has ended."""
         outcome = self.outcome
@@ -263,7 +266,7 @@ class Run:
 
     async def _judge(self, rendered: str, worker: Worker) -> None:
         """Go on, unless the checker has found a mistake for sure."""
-        findings, notes = judged(rendered, self._program.source, self._schemas())
+        findings, notes = judged(rendered, self._program.source, self._schemas(), self._texts())
         if findings:
             await worker.stop()
             raise NotRunnable(findings)
@@ -324,6 +327,7 @@ def _prelude(tools: Mapping[str, Tool]) -> str:
 
 _PRELUDE = f"""
 ToolError = RuntimeError
+IOError = EnvironmentError = ConnectionError = OSError
 eval = None
 exec = None
 
