@@ -95,6 +95,17 @@ async def test_no_call_goes_on_after_the_end(tmp_path, code, said):
         await until(lambda: ended(slow, w["git"]))
 
 
+async def test_a_write_that_is_under_way_at_the_end_is_named(tmp_path):
+    slow = Slow()
+    section = configured(timeout_s=DEADLINE_S, writes="allow")
+    code = "from tools import git__write\nawait git__write(path='a')"
+    async with world(tmp_path, {"git": git(write=slow)}, section) as w, w.client() as client:
+        async with passing(DEADLINE_S, slow.is_entered):
+            said = await ran(client, code)
+    assert "Calls made: git__write 1 (1 under way). These may have changed something" in said
+    assert said.endswith('git__write(path="a") under way')
+
+
 async def test_a_call_that_is_not_awaited_is_never_made(tmp_path):
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
         assert await ran(client, READ + "kept = [git__read(path='a')]\n1") == "1"
@@ -320,7 +331,7 @@ from toolcrib.programs.workers import Workers
 async def told(_): pass
 
 class Host:
-    async def call(self, name, arguments):
+    async def call(self, name, arguments, made):
         print("begun", flush=True)
         return Result("text", "")
 

@@ -10,7 +10,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.catalog.outputs import TEXT, output_of
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.gateway.returned import returned
-from toolcrib.programs.running import Deadline, Program, Result, Run
+from toolcrib.programs.running import CallMade, Deadline, Program, Result, Run
 from toolcrib.programs.source import read
 from toolcrib.programs.workers import Workers
 
@@ -36,7 +36,7 @@ def large(kind: str) -> JsonObject:
 class Answering:
     """A host that answers each call with many rows."""
 
-    async def call(self, name: str, arguments: str) -> Result:
+    async def call(self, name: str, arguments: str, made: CallMade) -> Result:
         assert arguments == "{}"
         output = output_of(LISTED) if name == "declared" else TEXT
         return await anyio.to_thread.run_sync(lambda: returned(name, large(name), output))

@@ -87,7 +87,21 @@ async def test_an_error_has_its_line_and_the_calls_that_were_made(tmp_path):
     async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
         said = await ran(client, code)
     assert said.startswith("ERROR The program failed in line 3: KeyError: totl\n    log[0]['totl']\n")
-    assert "git__git_log ok" in said
+    assert said.endswith("\nCalls made: git__git_log 1. None was sent to a tool that may change something.")
+
+
+async def test_calls_before_a_failure_are_counted_by_tool(tmp_path):
+    code = """from tools import git__git_log, git__read
+for n in range(30):
+    await git__git_log(repo='.')
+await parallel([git__read(path='a'), git__git_log(repo='.')], errors='return')
+await search('commits')
+1 / 0"""
+    async with world(tmp_path, {"git": git(read={**text("no such file"), "isError": True})}, ON) as w:
+        async with w.client() as client:
+            said = await ran(client, code)
+    [line] = said.splitlines()[2:]
+    assert line.startswith("Calls made: git__git_log 31, git__read 1 (1 failed: no such file), search 1. None was sent")
 
 
 async def test_an_uncaught_failure_of_a_tool_is_told_with_its_text(tmp_path):
@@ -95,7 +109,7 @@ async def test_an_uncaught_failure_of_a_tool_is_told_with_its_text(tmp_path):
         async with w.client() as client:
             said = await ran(client, "from tools import git__read\n\nawait git__read(path='a')")
     assert "in line 3: ToolError: no such file" in said
-    assert "git__read failed (no such file)" in said
+    assert "git__read 1 (1 failed: no such file)" in said
 
 
 async def test_a_search_finds_what_the_same_program_calls(tmp_path):

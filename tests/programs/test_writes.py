@@ -96,6 +96,58 @@ async def test_what_the_policy_wants_confirmed_is_asked_whatever_programs_may(tm
     assert len(person.asked) == 2
 
 
+async def test_after_a_failure_each_write_is_named_with_its_arguments_and_its_end(tmp_path):
+    code = """from tools import git__git_log, git__write
+for n in range(3):
+    await git__git_log(repo='.')
+    await git__write(path=str(n), body='x' * 1000 * n)
+"""
+    person = Person("this call", "this call", "no")
+    async with world(tmp_path, {"git": git()}, configured()) as w, w.client(elicitation_callback=person) as client:
+        said = (await ran(client, code)).splitlines()[-1]
+    counts, _, told = said.partition(" These may have changed something, and are not undone: ")
+    assert counts.startswith("Calls made: git__git_log 3, git__write 3 (1 failed: git__write did not run: a person was")
+    first, second = told.split("; ")
+    assert first == 'git__write(path="0", body="") ok'
+    assert second.startswith('git__write(path="1", body="xxx')
+    assert second.endswith('…") ok')
+    assert len(second) < 120
+
+
+@pytest.mark.parametrize("problem", [None, "disk full"])
+async def test_a_write_that_failed_may_have_changed_something(tmp_path, problem):
+    fails: JsonObject = {**text(problem or ""), "isError": bool(problem)}
+    code = (
+        WRITE
+        + "for n in range(14):\n    try:\n        await git__write(path=str(n))\n    except ToolError: pass\n1 / 0"
+    )
+    async with world(tmp_path, {"git": git(write=fails)}, configured(writes="allow")) as w, w.client() as client:
+        said = (await ran(client, code)).splitlines()[-1]
+    ending = "failed (disk full)" if problem else "ok"
+    assert f': git__write(path="0") {ending}; git__write(path="1") {ending}; ' in said
+    assert said.endswith(f'; git__write(path="11") {ending}; and 2 more')
+
+
+async def test_writes_that_did_not_end_well_are_named_first_with_little_of_their_arguments(tmp_path):
+    async def write(call: Call) -> JsonObject:
+        return {**text("disk full"), "isError": call.arguments["path"] == "20"}
+
+    server = MemoryServer([tool("write", "Write a file.", {"path": "string"})], answers={"write": write})
+    code = WRITE + (
+        "more = {'rows': [{'a': 1}], 'more': {'b': 2}, 'n': 1.5}\n"
+        "for n in range(21):\n"
+        "    try:\n        await git__write(path=str(n), body='é\\n' * 100, **more)\n"
+        "    except ToolError: pass\n1 / 0"
+    )
+    section = configured(writes="allow")
+    async with world(tmp_path, {"git": server}, section) as w, w.client() as client:
+        said = (await ran(client, code)).splitlines()[-1]
+    _, _, told = said.partition("not undone: ")
+    assert told.startswith('git__write(path="20", body="é é é ')
+    assert '…", rows=[…], more={…}, n=1.5) failed (disk full); git__write(path="0", body=' in told
+    assert told.endswith(" ok; and 9 more")
+
+
 async def test_the_time_that_a_person_takes_does_not_count(tmp_path):
     class Slow(Person):
         async def __call__(self, context, params):

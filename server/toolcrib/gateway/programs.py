@@ -1,7 +1,8 @@
 """The use case of programs: one is read, its tools are found, and each of its calls goes the way of ``tool_call``."""
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -14,7 +15,7 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
 from toolcrib.base.json_values import as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
-from toolcrib.base.text import characters_of, truncate
+from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.catalog.arguments import call_digest
 from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.tool_search import SearchRequest
@@ -30,7 +31,7 @@ from toolcrib.policy.sessions import Session
 from toolcrib.programs import running
 from toolcrib.programs.dialect import Finding
 from toolcrib.programs.places import share_of_one
-from toolcrib.programs.running import CallFailed, Deadline, Outcome, Program, Result, Run
+from toolcrib.programs.running import CallFailed, CallMade, Deadline, Outcome, Program, Result, Run
 from toolcrib.programs.source import NotRunnable, Source, import_names, read
 from toolcrib.programs.workers import Workers
 
@@ -39,7 +40,7 @@ _CHECKED_KEPT = 256
 _READ_INLINE = 4096
 """Characters of JSON that are read or written on the event loop: far less than a millisecond."""
 _SEARCH_MAX = 20
-_CALLS_SHOWN = 12
+_CALLS_SHOWN, _ARGUMENTS_SHOWN, _VALUE_SHOWN, _REASON_MAX = 12, 6, 60, 100
 _LINE_MAX = 200
 _PRINTED_LEAST = 200
 """Characters of what a program has printed that are shown, however long its value or its error is."""
@@ -279,7 +280,7 @@ class _Host:
             return "and this client has no way to ask a person first (programs.writes)"
         return ""
 
-    async def call(self, name: str, arguments: str) -> Result:
+    async def call(self, name: str, arguments: str, made: CallMade) -> Result:
         """Make a call as ``tool_call`` does; see :class:`toolcrib.programs.running.Host`."""
         tool = self._tools.get(name)
         if tool is None:
@@ -290,7 +291,7 @@ class _Host:
         given: Any = await _decoded(arguments)
         inner = InnerCall(self._request, tool.public_name, self._deadline, self._reports_of(tool.public_name))
         try:
-            result = await self._use_cases.call(inner, tool.public_name, given, allow=self._allowing(inner))
+            result = await self._use_cases.call(inner, tool.public_name, given, allow=self._allowing(inner, made))
         except DownstreamError as error:
             raise CallFailed(f"The server of {tool.public_name} refused the call: {error}") from None
         except ToolcribError as error:
@@ -332,17 +333,19 @@ class _Host:
         if self._request.on_progress is not None:
             await self._request.on_progress(self._reports, None, message)
 
-    def _allowing(self, inner: InnerCall) -> Allow:
+    def _allowing(self, inner: InnerCall, made: CallMade) -> Allow:
         """Return what has a call allowed: once, also where it is tried again, as after a login."""
         allowed: set[bytes] = set()
 
         async def allow(tool: Tool, sent: JsonObject) -> None:
-            if tool.read_only or self._section.writes == "allow":
+            if tool.read_only:
                 return
-            call = await anyio.to_thread.run_sync(call_digest, tool, sent)
-            if call not in allowed:
-                await self._allow(inner, tool, sent)
-                allowed.add(call)
+            if self._section.writes != "allow":
+                call = await anyio.to_thread.run_sync(call_digest, tool, sent)
+                if call not in allowed:
+                    await self._allow(inner, tool, sent)
+                    allowed.add(call)
+            made.changes = _shown(sent)
 
         return allow
 
@@ -446,7 +449,7 @@ def _failed(code: str, outcome: Outcome) -> str:
     if 0 < line <= len(lines):
         head.append(f"    {truncate(lines[line - 1].strip(), _LINE_MAX)}")
     if outcome.calls:
-        head.append(f"Calls that were made, which are not undone: {_calls_text(outcome)}")
+        head.append(_calls_text(outcome.calls))
     return "\n".join([*head, *outcome.notes])
 
 
@@ -479,10 +482,50 @@ def _cut(text: str, room: int, size: int, *, is_counted: bool) -> str:
     return text[: max(room - len(notice), 0)] + notice
 
 
-def _calls_text(outcome: Outcome) -> str:
-    told = [
-        f"{call.name} {call.outcome}{f' ({call.problem})' if call.problem else ''}"
-        for call in outcome.calls[-_CALLS_SHOWN:]
-    ]
-    more = len(outcome.calls) - len(told)
-    return (f"{more} more; " if more > 0 else "") + "; ".join(told)
+def _calls_text(calls: Sequence[CallMade]) -> str:
+    """Return one line about the calls of a program: how many of each tool, and each that may have changed something."""
+    by_name: dict[str, list[CallMade]] = {}
+    for call in calls:
+        by_name.setdefault(call.name, []).append(call)
+    counts = [_count(name, made) for name, made in by_name.items()]
+    more = len(counts) - _CALLS_SHOWN
+    counts[_CALLS_SHOWN:] = [f"{more} more"] if more > 0 else []
+    said = f"Calls made: {', '.join(counts)}."
+    # Those that did not end well first: there may be no room for all.
+    changing = sorted((call for call in calls if call.changes is not None), key=lambda call: call.outcome == "ok")
+    if not changing:
+        return f"{said} None was sent to a tool that may change something."
+    told = [f"{call.name}({call.changes}) {_ending(call)}" for call in changing[:_CALLS_SHOWN]]
+    if len(changing) > len(told):
+        told.append(f"and {len(changing) - len(told)} more")
+    return f"{said} These may have changed something, and are not undone: {'; '.join(told)}"
+
+
+def _count(name: str, made: Sequence[CallMade]) -> str:
+    """Return how often a tool was called, how often it did not end well, and why at first."""
+    others = Counter(call.outcome for call in made if call.outcome != "ok")
+    if not others:
+        return f"{name} {len(made)}"
+    why = next((f": {truncate(call.problem, _REASON_MAX)}" for call in made if call.problem), "")
+    return f"{name} {len(made)} ({', '.join(f'{n} {how}' for how, n in others.items())}{why})"
+
+
+def _ending(call: CallMade) -> str:
+    return f"{call.outcome} ({call.problem})" if call.problem else call.outcome
+
+
+def _shown(arguments: JsonObject) -> str:
+    """Return arguments as they are told of a call: their names, and the beginnings of their values."""
+    return ", ".join(f"{name}={_begun(value)}" for name, value in list(arguments.items())[:_ARGUMENTS_SHOWN])
+
+
+def _begun(value: object) -> str:
+    match value:
+        case str():
+            return json.dumps(truncate(one_line(value[: 2 * _VALUE_SHOWN]), _VALUE_SHOWN), ensure_ascii=False)
+        case dict():
+            return "{…}"
+        case list():
+            return "[…]"
+        case _:
+            return json.dumps(value)

@@ -58,10 +58,10 @@ class Result:
 class Host(Protocol):
     """What a program may reach: each call is answered in the name of whoever runs it."""
 
-    async def call(self, name: str, arguments: str) -> Result:
+    async def call(self, name: str, arguments: str, made: "CallMade") -> Result:
         """Call a tool by a name that the program has, with arguments as JSON; return its result.
 
-        Raises:
+        ``made`` is told if the tool may change something. Raises:
             CallFailed: it has failed, or was refused.
 
         """
@@ -96,11 +96,16 @@ class Program:
 
 @dataclass(slots=True)
 class CallMade:
-    """A call of a program: of which tool, and how it ended; ``problem`` is the text of a failure, cut."""
+    """A call of a program: of which tool, and how it ended.
+
+    ``problem`` is the text of a failure, cut. ``changes`` are the arguments, as they are shown, of a call that was
+    allowed to be sent to a tool which may change something; None: it was not sent to one.
+    """
 
     name: str
     outcome: Literal["under way", "ok", "failed"] = "under way"
     problem: str = ""
+    changes: str | None = None
 
 
 @dataclass(slots=True)
@@ -302,17 +307,17 @@ class Run:
 
     async def _called(self, call: HostCall, made: CallMade) -> tuple[AnswerKind, str]:
         try:
-            result = await self._reached(call)
+            result = await self._reached(call, made)
         except CallFailed as error:
             made.outcome, made.problem = "failed", truncate(one_line(str(error)), _TEXT_MAX)
             return "failed", str(error)
         made.outcome = "ok"
         return result.kind, result.text
 
-    async def _reached(self, call: HostCall) -> Result:
+    async def _reached(self, call: HostCall, made: CallMade) -> Result:
         match call.kind:
             case "call":
-                return await self._host.call(call.name, call.text)
+                return await self._host.call(call.name, call.text, made)
             case "search":
                 return await self._host.search(call.text, call.limit)
             case "result":
