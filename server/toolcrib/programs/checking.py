@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +12,8 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.programs.dialect import Finding
-from toolcrib.programs.source import CALL, Source
+from toolcrib.programs.names import CALL
+from toolcrib.programs.source import Source
 
 _QUOTED = re.compile(r"`([^`]*)`")
 _OF_OURS = re.compile(r"function `(?:tool_(\w+)|(call|parallel|search|result))`")
@@ -35,7 +37,7 @@ class _Diagnostic:
 
 
 def judged(
-    rendered: str, source: Source, schemas: Mapping[str, JsonObject], texts: Collection[str]
+    rendered: str, source: Source, schemas: Mapping[str, JsonObject], texts: AbstractSet[str]
 ) -> tuple[list[Finding], list[str]]:
     """Return what must not run of what the checker says, and the rest as notes to show beside a failure.
 
@@ -69,14 +71,14 @@ def _parsed(rendered: str) -> list[_Diagnostic]:
     return found
 
 
-def _of_text(said: _Diagnostic, source: Source, texts: Collection[str]) -> Finding | None:
+def _of_text(said: _Diagnostic, source: Source, texts: AbstractSet[str]) -> Finding | None:
     """Return a finding if what a tool is declared to return as a text is used as something else."""
     match = _AS_OTHER.fullmatch(said.message)
     if match is None:
         return None
     for use in source.uses:
         is_said = use.is_key if match[1] is None else match[1] == use.member
-        if is_said and said.line in use.lines and use.tools <= set(texts):
+        if is_said and said.line in use.lines and use.tools <= texts:
             return Finding(said.line, f"this is a str, which has no {use.member}: {_instead_of(use.member)}")
     return None
 

@@ -12,22 +12,27 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolcrib.base.text import one_line, truncate
-from toolcrib.programs.names import FUNCTIONS, TOOLS, Names
+from toolcrib.programs.names import ERROR, FUNCTIONS, TOOLS, Names
 
 FUTURE: Final = "__future__"
 """The module of imports that do nothing here, and harm nothing."""
 
 _NAME_MAX = 200
 _NO_FILES = "there are no files, use a tool"
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
+def _sets(names: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    return {path: frozenset(each.split()) for path, each in names.items()}
+
 
 # -- modules -------------------------------------------------------------------------------------
 
 _WHOLE = frozenset("base64 binascii bisect copy csv decimal hashlib itertools math random tomllib unicodedata".split())
 """Modules of which a worker has what a program is likely to use; what it lacks, its type checker knows."""
 
-_MEMBERS: Mapping[str, frozenset[str]] = {
-    path: frozenset(names.split())
-    for path, names in {
+_MEMBERS = _sets(
+    {
         "ast": "literal_eval",
         "asyncio": "gather run sleep",
         "collections": "Counter defaultdict deque namedtuple",
@@ -54,8 +59,8 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
         "timezone tzname",
         "typing": "Annotated Any Callable ClassVar Dict Final FrozenSet Generator Generic Iterable Iterator List "
         "Literal Mapping Never NoReturn Optional Protocol Self Sequence Set TYPE_CHECKING Tuple Type TypeVar Union",
-    }.items()
-}
+    }
+)
 """What a worker has of the other modules, and of some of their classes, by path; of ``os``, what needs no machine."""
 
 _INSTEAD_OF_MODULE = {
@@ -140,9 +145,8 @@ _INSTEAD_OF_MEMBER = {
 }
 """What to write in the place of a member that is lacking, or of any other of its module."""
 
-_KEYWORDS: Mapping[str, frozenset[str]] = {
-    path: frozenset(names.split())
-    for path, names in {
+_KEYWORDS = _sets(
+    {
         "asyncio.gather": "",
         "dataclasses.dataclass": "eq frozen init",
         "dataclasses.field": "default default_factory",
@@ -150,8 +154,8 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
         "json.dumps": "allow_nan ensure_ascii indent separators skipkeys sort_keys",
         "json.load": "parse_float parse_int",
         "json.loads": "parse_float parse_int",
-    }.items()
-}
+    }
+)
 """The keywords that some functions take here."""
 
 _INSTEAD_OF_KEYWORD = {
@@ -236,11 +240,11 @@ _INSTEAD_OF_SPECIAL = {
     "__class__": "use type(x)",
     "__contains__": "use in",
     "__dict__": "write a dict of what you need",
-    "__or__": "use a lambda",
     "__getitem__": "use lambda key: x[key]",
     "__iter__": "use iter(x)",
     "__len__": "use len(x)",
     "__next__": "use next(x)",
+    "__or__": "use a lambda",
 }
 _SPECIAL_METHODS = frozenset(
     f"__{name}__"
@@ -298,9 +302,6 @@ def lacking(tree: ast.Module, nodes: Sequence[ast.AST], names: Names) -> Iterato
 
 def _at(node: ast.AST, text: str) -> Finding:
     return Finding(getattr(node, "lineno", 0), text)
-
-
-_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def _returns(tree: ast.Module) -> Iterator[Finding]:
@@ -416,7 +417,7 @@ def _error(node: ast.Call, name: str) -> Iterator[Finding]:
 def is_exception(name: str) -> bool:
     """Return whether a name is that of an error which every program has."""
     kind: Any = getattr(builtins, name, None)
-    return name == "ToolError" or (isinstance(kind, type) and issubclass(kind, BaseException))
+    return name == ERROR or (isinstance(kind, type) and issubclass(kind, BaseException))
 
 
 def _of_typing(node: ast.Call, names: Names) -> str:

@@ -8,17 +8,22 @@ from typing import Any, Final
 TOOLS: Final = "tools"
 """The module that a program imports tools from."""
 
+CALL, PARALLEL, SEARCH, RESULT, ERROR = "call", "parallel", "search", "result", "ToolError"
+GIVEN: Final = (CALL, PARALLEL, SEARCH, RESULT, ERROR)
+"""The names that a program has without an import, besides Python's own."""
+
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-BINDING: Final[Mapping[type[ast.AST], str]] = {
+_BINDING: Mapping[type[ast.AST], str] = {
     ast.arg: "arg",
     ast.FunctionDef: "name",
     ast.AsyncFunctionDef: "name",
     ast.ClassDef: "name",
+    ast.ExceptHandler: "name",
     ast.MatchAs: "name",
     ast.MatchStar: "name",
     ast.MatchMapping: "rest",
 }
-"""The fields of nodes that bind a name, besides names and attributes that are set."""
+"""The fields of nodes that bind a name, besides names that are set."""
 _ASKS = frozenset(("hasattr", "getattr"))
 _ERRORS = frozenset(("AttributeError", "ImportError", "ModuleNotFoundError"))
 _PARTS_MAX = 4
@@ -31,10 +36,9 @@ class Names:
 
     ``bound`` are those that it sets itself; ``imported`` are the paths in the library, such as ``os.path``, by the
     names that only imports bind; ``functions`` are those that stand for functions, and ``errors`` those that stand for
-    nothing but caught errors. ``members`` are the attributes that
-    it gives values itself, and ``asked`` those that it asks for by name before it uses them. ``reckoned`` are the lines
-    in which it catches just the errors of something that is lacking, and ``annotations`` the nodes by which nothing
-    runs.
+    nothing but caught errors. ``members`` are the attributes that it gives values itself, and ``asked`` those that it
+    asks for by name before it uses them. ``reckoned`` are the lines in which it catches just the errors of something
+    that is lacking, and ``annotations`` the nodes by which nothing runs.
     """
 
     bound: frozenset[str]
@@ -78,7 +82,7 @@ def names_of(nodes: Sequence[ast.AST]) -> Names:
     reckoned: set[int] = set()
     annotations: set[ast.AST] = set()
     for node in nodes:
-        bound.update(_bound_by(node))
+        (errors if isinstance(node, ast.ExceptHandler) else bound).update(bound_by(node))
         members.update(_members_of(node))
         annotations.update(each for root in _annotations(node) for each in ast.walk(root))
         match node:
@@ -92,10 +96,8 @@ def names_of(nodes: Sequence[ast.AST]) -> Names:
                 functions.add(name)
             case ast.Call(func=ast.Name(id=name), args=[_, ast.Constant(value=str(attribute)), *_]) if name in _ASKS:
                 asked.add(attribute)
-            case ast.ExceptHandler(name=str(name)):
-                errors.add(name)
             case ast.Try(handlers=handlers) if any(_names_lack(each) for each in handlers):
-                reckoned.update(lines_of(node.body))
+                reckoned.update(lines_of(*node.body))
             case _:
                 pass
     return Names(
@@ -112,14 +114,25 @@ def names_of(nodes: Sequence[ast.AST]) -> Names:
     )
 
 
-def lines_of(body: Sequence[ast.stmt]) -> range:
-    """Return the lines that statements take."""
-    return range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
+def lines_of(*nodes: ast.expr | ast.stmt) -> range:
+    """Return the lines from the first node to the last."""
+    return range(nodes[0].lineno, (nodes[-1].end_lineno or nodes[-1].lineno) + 1)
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a node binds."""
-    field = BINDING.get(type(node))
+def set_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a node sets, each with the value."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case _:
+            pass
+
+
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node binds, but for imports."""
+    field = _BINDING.get(type(node))
     if field is not None:
         name: Any = getattr(node, field)
         if name:
@@ -136,7 +149,7 @@ def _members_of(node: ast.AST) -> Iterator[str]:
         case ast.ClassDef(body=body):
             for each in body:
                 names = [each] if isinstance(each, FUNCTIONS) else ast.iter_child_nodes(each)
-                yield from (name for part in names for name in _bound_by(part))
+                yield from (name for part in names for name in bound_by(part))
         case ast.Call(func=ast.Attribute(attr="namedtuple") | ast.Name(id="namedtuple" | "setattr")):
             for each in (each for argument in node.args[1:] for each in ast.walk(argument)):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from toolcrib.programs.dialect import is_exception
-from toolcrib.programs.names import Names
+from toolcrib.programs.names import Names, set_by
 
 _TYPES: Final = {kind.__name__: kind for kind in (str, bytes, int, float, list, tuple, dict, set, frozenset)}
 _METHODS = frozenset(
@@ -34,7 +34,6 @@ _WITH_FUNCTION = {
     **dict.fromkeys("itertools.accumulate itertools.groupby".split(), 1),
 }
 """Functions that take another one at a place."""
-
 
 _DOT = re.compile(rb"(?:[ \t\\\n)]|#[^\n]*+)*+(\.)(?:[ \t\\\n]|#[^\n]*+)*+")
 """What may stand between a value and the name of its attribute."""
@@ -71,10 +70,12 @@ class Text:
 
     def edited(self, edits: Sequence[Edit]) -> str:
         """Return the text with all edits; of those at one place, the first is written first."""
-        text = self.data
-        for _, each in sorted(enumerate(edits), key=lambda pair: (pair[1].start, pair[1].end, pair[0]), reverse=True):
-            text = text[: each.start] + each.new.encode() + text[each.end :]
-        return text.decode("utf-8", "replace")
+        pieces: list[bytes] = []
+        done = 0
+        for each in sorted(edits, key=lambda each: (each.start, each.end)):
+            pieces += (self.data[done : each.start], each.new.encode())
+            done = each.end
+        return b"".join([*pieces, self.data[done:]]).decode("utf-8", "replace")
 
 
 def rewritten(nodes: Sequence[ast.AST], names: Names, text: Text) -> Iterator[Edit]:
@@ -91,27 +92,13 @@ def rewritten(nodes: Sequence[ast.AST], names: Names, text: Text) -> Iterator[Ed
         elif isinstance(node, ast.Attribute) and _is_of_type(node, names):
             start, end = text.span(node)
             yield Edit(start, end, f"(lambda toolcrib_of, *a, **k: toolcrib_of.{node.attr}(*a, **k))")
-        elif value := _value(node):
-            set_ = {each.id for each in _targets(node) if isinstance(each, ast.Name)}
+        elif pairs := list(set_by(node)):
+            value = pairs[0][1]
+            set_ = {target.id for target, _ in pairs if isinstance(target, ast.Name)}
             if set_ & drawn and _is_lazy(value, names):
                 yield from text.around(value, "iter(", ")")
             elif set_ & called:
                 yield from _method(value, names, text)
-
-
-def _value(node: ast.AST) -> ast.expr | None:
-    """Return what a statement sets variables to."""
-    return node.value if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) else None
-
-
-def _targets(node: ast.AST) -> list[ast.expr]:
-    match node:
-        case ast.Assign(targets=targets):
-            return targets
-        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
-            return [target]
-        case _:
-            return []
 
 
 def _call(node: ast.Call, names: Names, text: Text) -> Iterator[Edit]:

@@ -15,8 +15,9 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.programs.checking import judged
 from toolcrib.programs.frames import ARGUMENTS_MAX, TEXT_MAX, HostFunction
+from toolcrib.programs.names import CALL
 from toolcrib.programs.places import Place
-from toolcrib.programs.source import AST, CALL, NotRunnable, Source, bound_name
+from toolcrib.programs.source import AST, NotRunnable, Source, bound_name
 from toolcrib.programs.stubs import declarations
 from toolcrib.programs.workers import (
     UNREADABLE,

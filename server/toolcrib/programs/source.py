@@ -11,13 +11,9 @@ from typing import Final
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.programs.dialect import FUTURE, Finding, lacking
-from toolcrib.programs.names import TOOLS, names_of
+from toolcrib.programs.names import CALL, GIVEN, SEARCH, TOOLS, lines_of, names_of
 from toolcrib.programs.rewriting import Edit, Text, rewritten
 from toolcrib.programs.uses import Use, uses_of_results
-
-CALL, PARALLEL, SEARCH, RESULT, ERROR = "call", "parallel", "search", "result", "ToolError"
-GIVEN: Final = (CALL, PARALLEL, SEARCH, RESULT, ERROR)
-"""The names that a program has without an import, besides Python's own."""
 
 AST: Final = "toolcrib_ast"
 """The variable that holds what a program has of the module ``ast``: results of many servers are literals of Python."""
@@ -114,7 +110,7 @@ def read(code: str, most: int) -> Source:
         {name: tuple(lines) for name, lines in reader.called.items()},
         reader.finds_names,
         frozenset(reader.spread),
-        tuple(reader.uses),
+        reader.uses,
     )
 
 
@@ -141,7 +137,7 @@ class _Reader:
         self.imported: dict[str, list[int]] = {}
         self.called: dict[str, list[int]] = {}
         self.spread: set[int] = set()
-        self.uses: list[Use] = []
+        self.uses: tuple[Use, ...] = ()
         self._tools: dict[str, str] = {}
         self._dynamic: list[int] = []
         self._searches = False
@@ -168,7 +164,7 @@ class _Reader:
                 self.findings.append(
                     Finding(line, f'{CALL}() takes a name that is written here: {CALL}("server__tool", {{}})')
                 )
-        self.uses.extend(uses_of_results(nodes, names, self._tools))
+        self.uses = tuple(uses_of_results(nodes, names, self._tools))
         self._edits.extend(rewritten(nodes, names, self._text))
         self._keep_value()
 
@@ -211,7 +207,7 @@ class _Reader:
 
     def _call(self, node: ast.Call) -> None:
         if any(each.arg is None for each in node.keywords):
-            self.spread.update(_lines(node))
+            self.spread.update(lines_of(node))
         if not isinstance(node.func, ast.Name):
             return
         if node.func.id == SEARCH:
@@ -232,10 +228,6 @@ class _Reader:
         elif not isinstance(last, ast.Expr):
             end = len(self._text.data)
             self._edits.append(Edit(end, end, "\nNone"))
-
-
-def _lines(node: ast.expr | ast.stmt) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _imported(alias: ast.alias) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.programs.source import AST, CALL, ERROR, PARALLEL, RESULT, SEARCH, bound_name
+from toolcrib.programs.names import CALL, ERROR, PARALLEL, RESULT, SEARCH
+from toolcrib.programs.source import AST, bound_name
 
 _LITERALS_MAX = 40
 """Values of an enumeration that are declared; more would cost the checker more than they catch."""

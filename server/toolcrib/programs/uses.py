@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.programs.names import BINDING, Names, lines_of
+from toolcrib.programs.names import Names, bound_by, lines_of, set_by
 
 _ASKING = frozenset(("type", "isinstance", "hasattr"))
 _FOLLOWED_MAX = 16
@@ -27,7 +27,7 @@ def uses_of_results(nodes: Sequence[ast.AST], names: Names, tools: Mapping[str, 
     What a program asks the type of, or uses where it catches errors, is left out.
     """
     results = _Results(nodes, names, tools)
-    tried = {line for node in nodes if isinstance(node, ast.Try) and node.handlers for line in lines_of(node.body)}
+    tried = {line for node in nodes if isinstance(node, ast.Try) and node.handlers for line in lines_of(*node.body)}
     for node in nodes if tools else ():
         match node:
             case (
@@ -35,8 +35,7 @@ def uses_of_results(nodes: Sequence[ast.AST], names: Names, tools: Mapping[str, 
                 | ast.Subscript(value=value, slice=ast.Constant(value=str(member)))
             ) if node.lineno not in tried:
                 if found := results.tools_of(value):
-                    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                    yield Use(lines, found, member, is_key=isinstance(node, ast.Subscript))
+                    yield Use(lines_of(node), found, member, is_key=isinstance(node, ast.Subscript))
             case _:
                 pass
 
@@ -52,17 +51,12 @@ class _Results:
         for node in nodes:  # those outside first
             for target, value in _values(node):
                 values[id(target)] = value
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            for name in bound_by(node):
                 if (value := values.get(id(node))) is not None:
-                    self._values.setdefault(node.id, []).append(value)
+                    self._values.setdefault(name, []).append(value)
                 else:
-                    self._unknown.add(node.id)
-            elif field := BINDING.get(type(node)):
-                self._unknown.add(getattr(node, field))
-            elif isinstance(node, ast.ExceptHandler) and node.name:
-                self._unknown.add(node.name)
-            else:
-                self._unknown.update(each.id for each in _asked_about(node, names) if isinstance(each, ast.Name))
+                    self._unknown.add(name)
+            self._unknown.update(each.id for each in _asked_about(node, names) if isinstance(each, ast.Name))
 
     def tools_of(self, value: ast.expr) -> frozenset[str]:
         """Return the tools whose results an expression may be, or a part of these; empty: it may be something else."""
@@ -97,11 +91,8 @@ def _asked_about(node: ast.AST, names: Names) -> list[ast.expr]:
 
 def _values(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what a node sets, with the value, or with what it is an element of."""
+    yield from set_by(node)
     match node:
-        case ast.Assign(targets=targets, value=value):
-            yield from ((target, value) for target in targets)
-        case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield target, value
         case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
             yield target, value
         case _:
