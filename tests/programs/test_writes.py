@@ -148,6 +148,16 @@ async def test_writes_that_did_not_end_well_are_named_first_with_little_of_their
     assert told.endswith(" ok; and 9 more")
 
 
+async def test_no_secret_stands_in_the_line_about_writes(tmp_path):
+    token = "ghp_" + "a1B2" * 9
+    code = WRITE + f"await git__write(path='token={token}', body='{'x ' * 25}{token}')\n1 / 0"
+    async with world(tmp_path, {"git": git()}, configured(writes="allow")) as w, w.client() as client:
+        said = (await ran(client, code)).splitlines()[-1]
+        assert w["git"].calls("write")[0]["arguments"]["path"] == f"token={token}"
+    assert 'git__write(path="token=[REDACTED_TOKEN]", body="x x ' in said
+    assert "ghp_" not in said
+
+
 async def test_the_time_that_a_person_takes_does_not_count(tmp_path):
     class Slow(Person):
         async def __call__(self, context, params):

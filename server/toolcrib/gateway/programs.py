@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,7 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
 from toolcrib.base.json_values import as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
+from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.catalog.arguments import call_digest
 from toolcrib.catalog.outputs import Output
@@ -47,6 +48,9 @@ _PRINTED_LEAST = 200
 _NOTICE_MAX = 150
 """Characters of the notice that something was cut, and of what stands before it."""
 _NO_VALUE = "The program has run; it has no value. End it with an expression, or print something."
+
+Clean = Callable[[str], str]
+"""Replaces the secrets of the config in a text."""
 
 THIS_CALL, THIS_RUN, NO = "this call", "this tool in this run", "no"
 
@@ -345,7 +349,7 @@ class _Host:
                 if call not in allowed:
                     await self._allow(inner, tool, sent)
                     allowed.add(call)
-            made.changes = _shown(sent)
+            made.changes = _shown(sent, self._use_cases.settings.redactor.clean)
 
         return allow
 
@@ -514,15 +518,21 @@ def _ending(call: CallMade) -> str:
     return f"{call.outcome} ({call.problem})" if call.problem else call.outcome
 
 
-def _shown(arguments: JsonObject) -> str:
-    """Return arguments as they are told of a call: their names, and the beginnings of their values."""
-    return ", ".join(f"{name}={_begun(value)}" for name, value in list(arguments.items())[:_ARGUMENTS_SHOWN])
+def _shown(arguments: JsonObject, clean: Clean) -> str:
+    """Return arguments as they are told of a call: their names, and the beginnings of their values, without secrets."""
+    shown = list(arguments.items())[:_ARGUMENTS_SHOWN]
+    return ", ".join(f"{_beginning(name, clean)}={_begun(value, clean)}" for name, value in shown)
 
 
-def _begun(value: object) -> str:
+def _beginning(text: str, clean: Clean) -> str:
+    # Enough of it is read that a secret which is begun is known.
+    return truncate(one_line(rewritten(clean(text[:_READ_INLINE]), KEY_RULES)), _VALUE_SHOWN)
+
+
+def _begun(value: object, clean: Clean) -> str:
     match value:
         case str():
-            return json.dumps(truncate(one_line(value[: 2 * _VALUE_SHOWN]), _VALUE_SHOWN), ensure_ascii=False)
+            return json.dumps(_beginning(value, clean), ensure_ascii=False)
         case dict():
             return "{…}"
         case list():
