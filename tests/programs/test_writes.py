@@ -142,7 +142,8 @@ async def test_writes_that_did_not_end_well_are_named_first_with_little_of_their
     section = configured(writes="allow")
     async with world(tmp_path, {"git": server}, section) as w, w.client() as client:
         said = (await ran(client, code)).splitlines()[-1]
-    _, _, told = said.partition("not undone: ")
+    counts, _, told = said.partition("not undone: ")
+    assert counts.startswith("Calls made: git__write 21 (1 failed). These")
     assert told.startswith('git__write(path="20", body="é é é ')
     assert '…", rows=[…], more={…}, n=1.5) failed (disk full); git__write(path="0", body=' in told
     assert told.endswith(" ok; and 9 more")

@@ -506,11 +506,13 @@ def _calls_text(calls: Sequence[CallMade]) -> str:
 
 
 def _count(name: str, made: Sequence[CallMade]) -> str:
-    """Return how often a tool was called, how often it did not end well, and why at first."""
+    """Return how often a tool was called, how often it did not end well, and the first reason not told besides."""
     others = Counter(call.outcome for call in made if call.outcome != "ok")
     if not others:
         return f"{name} {len(made)}"
-    why = next((f": {truncate(call.problem, _REASON_MAX)}" for call in made if call.problem), "")
+    why = next(
+        (f": {truncate(call.problem, _REASON_MAX)}" for call in made if call.problem and call.changes is None), ""
+    )
     return f"{name} {len(made)} ({', '.join(f'{n} {how}' for how, n in others.items())}{why})"
 
 
