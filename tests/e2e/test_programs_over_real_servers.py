@@ -132,3 +132,24 @@ async def test_the_type_of_each_result_is_the_declared_one(npm: Npm, tmp_path: P
             types: Any = json.loads(result["content"][0]["text"])
             assert types == [expected[f"{name}__{tool}"] for tool, _ in made[name]], name
     assert set(expected.values()) >= {"str", "dict", "list"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_the_texts_of_a_real_server_hold_is_known_to_the_next_process(
+    npm: Npm, tmp_path: Path, repository: Path, era: str
+):
+    config = write_config(tmp_path, {"filesystem": entry(npm.filesystem(repository))}, programs={"enabled": "auto"})
+    (repository / "b.txt").touch()
+    (repository / "c").mkdir()
+    tree = {"path": str(repository), "excludePatterns": [".git"]}
+    code = f"import json\njson.loads(await call('filesystem__directory_tree', {tree!r}))[0]['naem']"
+    async with crib("stdio", era, config) as client:
+        failed = await client.call("tool_run", {"code": code})
+        assert "filesystem__directory_tree a str of JSON {name, type, children?}[]" in failed["content"][0]["text"]
+        await client.call("tool_call", {"name": "filesystem__get_file_info", "arguments": {"path": str(repository)}})
+    signatures: list[str] = []
+    async with crib("stdio", era, config) as client:
+        for name in ("filesystem__directory_tree", "filesystem__get_file_info"):
+            answer = await client.call("tool_search", {"query": name, "search_type": "exact"})
+            signatures.append(answer["structuredContent"]["tools"][0]["signature"])
+    assert [each.partition(" -> ")[2] for each in signatures] == ["str: JSON {name, type, …}[]", "str"]

@@ -302,6 +302,17 @@ CREATE TABLE offer_servers (
     completes INTEGER NOT NULL
 ) WITHOUT ROWID"""
 
+_SHAPES = """
+CREATE TABLE shapes (
+    server TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    whose TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    since REAL NOT NULL,
+    seen TEXT NOT NULL,
+    PRIMARY KEY (server, tool, whose)
+) WITHOUT ROWID"""
+
 
 _SHOWN_COLUMNS = (
     "description",
@@ -324,7 +335,7 @@ _EDITED = (
     "BEGIN UPDATE tools SET hash = '' WHERE id = NEW.id; END"
 )
 
-OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
+OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers", "shapes")
 """The tables with a column ``server``, from which the rows of a forgotten server are deleted."""
 
 _FIRST_INDEXES = tuple(
@@ -349,6 +360,7 @@ TOOLS_SCHEMA = Schema(
         statements("ALTER TABLE servers ADD COLUMN program TEXT"),  # null: nothing is known of it
         statements("ALTER TABLE servers ADD COLUMN extensions TEXT NOT NULL DEFAULT '{}'"),
         statements("ALTER TABLE servers ADD COLUMN cut TEXT NOT NULL DEFAULT ''"),
+        statements(_SHAPES),
     ),
 )
 """The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
@@ -620,7 +632,7 @@ class ToolIndex:
         def retain(connection: sqlite3.Connection) -> None:
             query = (
                 "SELECT key FROM servers UNION SELECT namespace FROM tools UNION SELECT server FROM failures "
-                "UNION SELECT server FROM offer_lists UNION SELECT server FROM offers"
+                "UNION SELECT server FROM offer_lists UNION SELECT server FROM offers UNION SELECT server FROM shapes"
             )
             for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
                 _forget(connection, key)

@@ -1,5 +1,6 @@
 """What the results of a tool are in a program: a text, or the structure that the tool declares (ADR 93)."""
 
+import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -30,6 +31,12 @@ _NAMES: Final = {
     "array": "list",
 }
 _ANY, _CUT = "Any", "…"
+_INNERMOST = re.compile(r"\{[^{}]*\}|\[[^\[\]{}]*\]")
+
+_VARIES_SHOWN = "varies"
+
+VARIES, MORE = "x-toolcrib-varies", "x-toolcrib-more"
+"""Keywords of schemas that were learnt: what is there changes its kind; an object has members without names here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,12 @@ def output_of(schema: JsonObject | None) -> Output:
     member = _wrapped(root)
     value = resolve(as_object(root.get("properties")).get(member), schema) if member else root
     kinds = dict.fromkeys(kind for kind, _ in _forms(value, schema))
-    return Output(_Shapes(schema).shown(value), tuple(kinds), member=member)
+    return Output(_Shapes(schema).shown(value, characters_of(_SHOWN_TOKENS)), tuple(kinds), member=member)
+
+
+def spelled(schema: JsonObject, most: int) -> str:
+    """Return what a schema that was learnt says, as types of Python, in at most ``most`` characters."""
+    return _Shapes(schema, is_learnt=True).shown(schema, most)
 
 
 def _wrapped(schema: JsonObject) -> str:
@@ -118,20 +130,22 @@ def _alternatives(schema: JsonObject, root: JsonObject) -> list[JsonObject]:
 class _Shapes:
     """Spells types as Python names them, with the names of members where there is room. ``root`` is the document."""
 
-    def __init__(self, root: JsonObject) -> None:
-        self._root, self._left = root, 0
+    def __init__(self, root: JsonObject, *, is_learnt: bool = False) -> None:
+        self._root, self._is_learnt, self._left = root, is_learnt, 0
 
-    def shown(self, schema: JsonObject) -> str:
+    def shown(self, schema: JsonObject, most_characters: int) -> str:
         """Return the fullest form that is short enough."""
         for depth, most in _DETAILS:
             self._left = _STEPS_MAX
             text = self._spelled(schema, depth, most, 0)
-            if self._left >= 0 and len(text) <= characters_of(_SHOWN_TOKENS):
+            if self._left >= 0 and len(text) <= most_characters:
                 return text
         return _ANY
 
     def _spelled(self, schema: JsonObject, depth: int, most: int, nested: int) -> str:
         self._left -= 1
+        if self._is_learnt and VARIES in schema:
+            return _VARIES_SHOWN
         forms = _forms(schema, self._root)
         if not forms or nested > _NESTED_MAX or self._left < 0:
             return _ANY
@@ -141,7 +155,7 @@ class _Shapes:
     def _of_kind(self, kind: str, schema: JsonObject, depth: int, most: int, nested: int) -> str:
         if kind == "array" and depth:
             item = self._spelled(resolve(schema.get("items"), self._root), depth, most, nested + 1)
-            return "list" if item == _ANY else f"({item})[]" if "|" in item else f"{item}[]"
+            return "list" if item == _ANY else f"({item})[]" if _is_union(item) else f"{item}[]"
         if kind == "object" and depth:
             return self._members(schema, depth, most, nested)
         return _NAMES[kind]
@@ -152,7 +166,25 @@ class _Shapes:
         for each in members[:most]:
             inner = self._spelled(each.schema, depth - 1, most, nested + 1)
             name = identifier(each.name) + ("" if each.required else "?")
-            parts.append(f"{name}: {inner}" if inner.endswith(("}", "]")) else name)
-        if len(members) > most:
+            parts.append(f"{name}: {inner}" if _is_inside(inner) else name)
+        if len(members) > most or (self._is_learnt and parts and MORE in schema):
             parts.append(_CUT)
-        return f"{{{', '.join(parts)}}}" if parts else _NAMES["object"]
+        return f"{{{', '.join(parts)}}}" if parts else self._map(schema, depth, most, nested)
+
+    def _map(self, schema: JsonObject, depth: int, most: int, nested: int) -> str:
+        """Return what an object without named members is: with keys that are data, all values may be described."""
+        values = as_object(schema.get("additionalProperties"))
+        inner = self._spelled(resolve(values, self._root), depth, most, nested + 1) if values else _ANY
+        return _NAMES["object"] if inner == _ANY else f"dict[str, {inner}]"
+
+
+def _is_inside(shown: str) -> bool:
+    """Return whether a type says what is inside of a value, or that this varies."""
+    return shown.removesuffix(f" | {_NAMES['null']}").endswith(("}", "]", _VARIES_SHOWN))
+
+
+def _is_union(shown: str) -> bool:
+    """Return whether a type is one of several, and not only something inside it."""
+    while (inner := _INNERMOST.sub("", shown)) != shown:
+        shown = inner
+    return "|" in shown

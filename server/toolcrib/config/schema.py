@@ -648,6 +648,8 @@ class ProgramsSection(Section):
     """`auto`: list `tool_run` where the extra is installed, unless `tool_search.enabled` is false."""
     writes: Literal["ask", "never", "allow"] = "ask"
     """Tools that are not declared read-only: `ask` a person in each run, `never` call them, or `allow` them."""
+    shapes: Bool = True
+    """Learn from calls which names results that are JSON in a text have, and show them in later sessions."""
     timeout_s: Seconds = 120
     """How long one program may take; the time that a person takes to answer does not count."""
     compute_s: Seconds = 10

@@ -309,6 +309,11 @@ class Fleet:
         """The logins to the servers."""
         return self._dependencies.logins
 
+    def identity(self, key: str, session: Session) -> str | None:
+        """Return as whom a server sees a session's caller: empty where all are one to it, None if it was removed."""
+        server = self._servers.get(key)
+        return server and self._dependencies.isolation.identity(server.settings, session)
+
     def withheld(self, key: str, session: Session) -> list[str]:
         """Return the capabilities of a session's client that a server is not told of."""
         server = self._servers[key]

@@ -128,6 +128,11 @@ class Isolation:
         """Return whether only one client ever uses a connection."""
         return self.one_client or bool(scope.session)
 
+    def identity(self, server: ServerSettings, session: Session) -> str:
+        """Return as whom a server sees a session's caller: empty where all callers are one to it."""
+        tenant, principal, _ = self._whose(server, session, alone=False)
+        return compact([tenant, principal]) if tenant or principal else ""
+
     def _whose(self, server: ServerSettings, session: Session, *, alone: bool) -> tuple[str, str, str]:
         if alone:
             return session.caller.tenant_id or "", session.caller.principal, session.label

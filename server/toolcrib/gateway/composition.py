@@ -31,9 +31,10 @@ from toolcrib.base.model import OfferKind
 from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.catalog.indexing import CatalogChange
+from toolcrib.catalog.learnt_shapes import LearntShapes
 from toolcrib.catalog.offers import OfferIndexer
 from toolcrib.config.loading import keep_fixed_keys
-from toolcrib.config.settings import STATE, ServerSettings, Settings
+from toolcrib.config.settings import STATE, TOOL_CACHE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era, Greeting, LiveTools, known_era
 from toolcrib.downstream.fleet import Fleet, StartPlan, open_fleet
 from toolcrib.downstream.isolation import Isolation
@@ -314,8 +315,17 @@ class Gateway:
             )
             offline = await stack.enter_async_context(_opened(opening))
             long_results = LongResults(settings, offline.gate, offline.index, self._pages, runtime.clock)
-            tools = ToolUseCases(offline, fleet, long_results, deadline, self.caller_tasks)
-            await stack.enter_async_context(_following(offline, fleet))
+            runs_programs = section.programs.enabled != "off" and await anyio.to_thread.run_sync(are_installed)
+            shapes = LearntShapes(
+                offline.index,
+                offline.stores[TOOL_CACHE],
+                settings.redactor.clean,
+                runtime.wall_clock,
+                is_enabled=runs_programs and section.programs.shapes,
+            )
+            await anyio.to_thread.run_sync(shapes.open)
+            tools = ToolUseCases(offline, fleet, long_results, shapes, deadline, self.caller_tasks)
+            await stack.enter_async_context(_following(offline, fleet, shapes))
             skills = None
             if section.skills.enabled if self._skills is None else self._skills:
                 skill_runtime = SkillRuntime(deadline, self._reports.one_client, fleet.has_failed, self.scopes.store)
@@ -324,7 +334,6 @@ class Gateway:
                 await stack.enter_async_context(_scanning(skills))
             # These read the index, so they may fail: last, but before anybody uses the generation.
             start_plan, eras = await anyio.to_thread.run_sync(lambda: (self._start_plan(offline), _known_eras(offline)))
-            runs_programs = section.programs.enabled != "off" and await anyio.to_thread.run_sync(are_installed)
             yield Generation(
                 settings=settings,
                 offline=offline,
@@ -581,7 +590,7 @@ async def _opened(make: Callable[[], AbstractContextManager[_T]]) -> AsyncGenera
 
 
 @asynccontextmanager
-async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
+async def _following(offline: Offline, fleet: Fleet, shapes: LearntShapes) -> AsyncGenerator[None]:
     """Keep the indexes up to date in the background, with what this process and others write."""
     indexer, offers = offline.indexer, offline.offers
     indexer.subscribe(partial(_schedule_offers, offers))
@@ -596,6 +605,7 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
             tasks.start_soon(offline.failures.keep)
             tasks.start_soon(offline.learning.keep)
             tasks.start_soon(offline.own_words.keep)
+            tasks.start_soon(shapes.keep)
             yield
             tasks.cancel_scope.cancel()
     finally:
@@ -603,6 +613,7 @@ async def _following(offline: Offline, fleet: Fleet) -> AsyncGenerator[None]:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(offline.failures.flush)
             await anyio.to_thread.run_sync(offline.learning.flush)
+            await anyio.to_thread.run_sync(shapes.flush)
 
 
 def _load_caller_tasks() -> "type[CallerTasks]":

@@ -24,7 +24,7 @@ from toolcrib.config.schema import ProgramsSection
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.results import failure
-from toolcrib.gateway.returned import returned, text_of_result
+from toolcrib.gateway.returned import LastReturned, returned, text_of_result
 from toolcrib.gateway.tools import Allow, ToolUseCases
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
@@ -43,6 +43,10 @@ _READ_INLINE = 4096
 _SEARCH_MAX = 20
 _CALLS_SHOWN, _ARGUMENTS_SHOWN, _VALUE_SHOWN, _REASON_MAX = 12, 6, 60, 100
 _LINE_MAX = 200
+_OF_VALUES = frozenset(
+    ("AttributeError", "IndexError", "KeyError", "SyntaxError", "TypeError", "ValueError", "json.JSONDecodeError")
+)
+"""Errors that a program ends with where a value is not what it took it for."""
 _PRINTED_LEAST = 200
 """Characters of what a program has printed that are shown, however long its value or its error is."""
 _NOTICE_MAX = 150
@@ -169,6 +173,7 @@ class ProgramUseCases:
                 for name, tool in imported.items()
             }
             outcome = await self._run(Program(source, tools), _key(code, imported), host, deadline, most)
+            returned_last = await anyio.to_thread.run_sync(host.last_returned.told) if _is_of_values(outcome) else ""
         self._events.emit(
             ProgramRun(
                 ok=outcome.problem is None,
@@ -179,7 +184,7 @@ class ProgramUseCases:
             ),
             session=request.session.label,
         )
-        return _answer(code, outcome, most)
+        return _answer(code, outcome, returned_last, most)
 
     async def _run(self, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int) -> Outcome:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
@@ -244,6 +249,7 @@ class _Host:
         self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
         self.bytes_read = self._reports = 0
+        self.last_returned = LastReturned(use_cases.settings.redactor.clean)
 
     @property
     def caller(self) -> str:
@@ -316,8 +322,11 @@ class _Host:
             raise CallFailed(f"The result of {tool.public_name} is larger than {most} bytes (programs.result_bytes).")
         self.bytes_read += size
         if is_small:
-            return returned(tool.public_name, result, output)
-        return await anyio.to_thread.run_sync(returned, tool.public_name, result, output)
+            taken = returned(tool.public_name, result, output)
+        else:
+            taken = await anyio.to_thread.run_sync(returned, tool.public_name, result, output)
+        self.last_returned.keep(tool.public_name, taken)
+        return taken
 
     def _reports_of(self, name: str) -> Progress | None:
         """Return what takes the progress of one call: as reports of the whole, which may only grow."""
@@ -434,27 +443,32 @@ async def _decoded(arguments: str) -> Any:
 # -- the answer ----------------------------------------------------------------------------------
 
 
-def _answer(code: str, outcome: Outcome, most: int) -> JsonObject:
+def _answer(code: str, outcome: Outcome, returned_last: str, most: int) -> JsonObject:
     """Return the result of ``tool_run``: the value and what was printed, or what went wrong and what had been done.
 
-    Its text has at most ``most`` characters, whichever of these they are.
+    ``returned_last`` is a line about what calls have returned. Its text has at most ``most`` characters, whichever of
+    these they are.
     """
     if outcome.problem is None:
         text = _told("", outcome, most)
         return {"content": [{"type": "text", "text": text or _NO_VALUE}], "isError": False}
-    return failure(_told(_failed(code, outcome), outcome, most))
+    return failure(_told(_failed(code, outcome, returned_last), outcome, most))
 
 
-def _failed(code: str, outcome: Outcome) -> str:
+def _is_of_values(outcome: Outcome) -> bool:
+    """Return whether a program has failed at a value that is not what it took it for."""
+    return outcome.problem is not None and outcome.problem.partition(":")[0] in _OF_VALUES
+
+
+def _failed(code: str, outcome: Outcome, returned_last: str) -> str:
     line = outcome.end.line if outcome.end else 0
     where = f" in line {line}" if line else ""
     head = [f"The program failed{where}: {outcome.problem}"]
     lines = code.splitlines()
     if 0 < line <= len(lines):
         head.append(f"    {truncate(lines[line - 1].strip(), _LINE_MAX)}")
-    if outcome.calls:
-        head.append(_calls_text(outcome.calls))
-    return "\n".join([*head, *outcome.notes])
+    calls = _calls_text(outcome.calls) if outcome.calls else ""
+    return "\n".join([*head, *filter(None, (returned_last, calls)), *outcome.notes])
 
 
 def _told(said: str, outcome: Outcome, most: int) -> str:

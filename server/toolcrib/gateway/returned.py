@@ -1,18 +1,26 @@
 """The result of a tool as a program gets it: a text, or what its tool declares, and never another type (ADR 93)."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import as_list, compact, weight
 from toolcrib.base.model import JsonObject
-from toolcrib.base.text import one_line, truncate
+from toolcrib.base.redaction import KEY_RULES, rewritten
+from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.catalog.outputs import Output
+from toolcrib.catalog.shapes import names_in
 from toolcrib.gateway.blocks import is_structured_alone, text_of
 from toolcrib.programs.running import CallFailed, Result
 
 _ENCODED_AT_ONCE = 256 * 1024
 """Bytes of structured content that are written as JSON in one step, which nothing else can interrupt."""
 _SAID_MAX = 300
+_READ_MAX, _KEPT_MAX, _SECRET_MAX = 256 * 1024, 16 * 1024, 4096
+"""Characters of a result whose names are read for that, those that are kept of a larger one, and those of a secret."""
+_TOOLS_TOLD, _NAMES_TOKENS, _BEGUN_MAX = 3, 60, 120
+"""What is told of results that a program took for something else: of how many tools, and how much of each."""
 
 
 def returned(name: str, result: JsonObject, output: Output) -> Result:
@@ -46,6 +54,52 @@ def text_of_result(result: JsonObject) -> str:
     if is_structured_alone(result):
         parts = [*filter(str.strip, parts), _json(result["structuredContent"])]
     return "\n".join(parts)
+
+
+class LastReturned:
+    """What the tools of one run have returned last, for what is said where a program took it for something else.
+
+    ``clean`` replaces the secrets of the config in a text.
+    """
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._results = Recent[str, Result](_TOOLS_TOLD)
+
+    def keep(self, name: str, result: Result) -> None:
+        """Keep what a tool has returned, in the place of what it has returned before; of a large one the beginning."""
+        if len(result.text) > _READ_MAX:
+            # Without its end, where a secret may have been cut, which is known only as a whole.
+            result = Result(result.kind, self._cleaned(result.text[:_KEPT_MAX])[:-_SECRET_MAX])
+        self._results[name] = result
+
+    def told(self) -> str:
+        """Return a line about it, the last tool first: the names in it, two levels deep, or how it begins. Blocks."""
+        each = [f"{name} {self._told_of(result)}" for name, result in reversed(self._results.items())]
+        return f"Returned last: {'; '.join(each)}." if each else ""
+
+    def _told_of(self, result: Result) -> str:
+        text, is_text = result.text, result.kind == "text"
+        if not is_text and text.startswith('"'):  # a text that is declared
+            text, is_text = _decoded(text), True
+        text = self._cleaned(text)  # before any of it is cut
+        try:
+            names = names_in(text, characters_of(_NAMES_TOKENS))
+        except ValueError:
+            begun = truncate(one_line(text[: 2 * _BEGUN_MAX]), _BEGUN_MAX)
+            return f"a str, {json.dumps(begun, ensure_ascii=False)}" if is_text else begun
+        return f"a str of JSON {names}" if is_text else names
+
+    def _cleaned(self, text: str) -> str:
+        return rewritten(self._clean(text), KEY_RULES)
+
+
+def _decoded(written: str) -> str:
+    """Return the text that JSON is; of one that was cut, as it is written."""
+    try:
+        return str(json.loads(written))
+    except ValueError:
+        return written[1:]
 
 
 def _beginning(result: JsonObject) -> str:

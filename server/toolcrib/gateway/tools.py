@@ -46,9 +46,10 @@ from toolcrib.catalog.gate import Gate, ServerPurposes
 from toolcrib.catalog.index import Card
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.learning import Learning
-from toolcrib.catalog.outputs import Output, output_of
+from toolcrib.catalog.learnt_shapes import LearntShapes
+from toolcrib.catalog.outputs import TEXT, Output, output_of
 from toolcrib.catalog.snapshot import Catalog
-from toolcrib.catalog.tool_search import Detail, SearchAnswer, SearchRequest, refuse_blank
+from toolcrib.catalog.tool_search import Detail, FoundTool, SearchAnswer, SearchRequest, refuse_blank
 from toolcrib.catalog.views import CatalogView
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.calls import BecameTask, asks_for_input
@@ -453,6 +454,7 @@ class ToolUseCases:
         offline: Offline,
         fleet: Fleet,
         long_results: LongResults,
+        shapes: LearntShapes,
         first_index_deadline: float,
         caller_tasks: Callable[[], Awaitable["CallerTasks"]],
     ) -> None:
@@ -463,6 +465,7 @@ class ToolUseCases:
             offline.indexer,
         )
         self.fleet, self.long_results, self._first_index_deadline = fleet, long_results, first_index_deadline
+        self._shapes = shapes
         self.caller_tasks = caller_tasks
         section = self.settings.toolcrib
         self._checks = ArgumentChecks(offline.index, offline.checker)
@@ -568,13 +571,32 @@ class ToolUseCases:
         await self._likely_servers(session, request)
         catalog = self.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
+        knows_shapes = bool(self._shapes.known or session.shapes)
         answer = replace(
             found,
+            hits=tuple(self._with_shape(session, hit, catalog) for hit in found.hits) if knows_shapes else found.hits,
             note=self._notes.note(session, found, request.server, catalog),
             introductions=await self._introduced(session, [hit.tool.server for hit in found.hits], catalog),
         )
         self._reports.searched(session, answer, catalog, began)
         return answer
+
+    def _with_shape(self, session: Session, hit: FoundTool, catalog: Catalog) -> FoundTool:
+        """Return a hit that says what texts of the tool hold, as far as this was known when the session began."""
+        tool = hit.tool
+        whose = self.fleet.identity(tool.server, session) if hit.shown.returns == TEXT.shown else None
+        if whose is None:
+            return hit
+        key = tool.server, tool.name, tool.fingerprint, whose
+        versions = self._shapes.known.get(key, ())
+        if session.lasting:  # what it was told of a tool stays the same
+            began = session.history.began
+            known = next((each for each in reversed(versions) if each.since < began), None)
+            shown = session.shapes.get(key, lambda: known.shown if known else TEXT.shown)
+        else:
+            shown = versions[-1].shown if versions else TEXT.shown
+        # Names of members may be those of tools.
+        return replace(hit, shown=replace(hit.shown, returns=self.gate.without_denied_names(session, shown, catalog)))
 
     async def _likely_servers(self, session: Session, request: SearchRequest) -> None:
         """List the servers that a query seems to mean before others, and wait for those never listed."""
@@ -815,7 +837,14 @@ class ToolUseCases:
                     return await self._as_task(request, tool, downstream, raw, call)
                 report.ok = not raw.get("isError")
                 result, report.size = await self._shown(request, tool, raw)
+                if report.ok and self._shapes.has_room and not asks_for_input(raw):
+                    self._learn_from(session, tool, fitting, raw)
                 return result
+
+    def _learn_from(self, session: Session, tool: Tool, arguments: JsonObject, result: JsonObject) -> None:
+        whose = self.fleet.identity(tool.server, session)
+        if whose is not None:  # else a reload has removed its server meanwhile
+            self._shapes.note(tool, whose, arguments, result)
 
     async def _shown(self, request: Request, tool: Tool, raw: JsonObject) -> tuple[JsonObject, int]:
         """Return a server's result as its caller gets it, and its size."""

@@ -358,6 +358,7 @@ SentKey = tuple[str, str, str]
 
 _SENT_MAX = _CONFIRMED_MAX = 1000
 _REFUSED_MAX = 100
+_SHAPES_MAX = 1000
 
 
 class SentSkills(Recent[SentKey, tuple[int, int]]):
@@ -410,7 +411,8 @@ class Session:
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time, ``whole_list`` before its first answer; it is None
     where tools are found by search. ``sent_skills`` is what it was given of skills.
-    ``introduced`` are the servers whose instructions it was shown, with the tokens that these took.
+    ``introduced`` are the servers whose instructions it was shown, with the tokens that these took; ``shapes`` is what
+    it was told that texts of tools hold.
     ``history`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
     lasts, ``refused`` are the digests of calls whose arguments did not fit; None where nothing tells which the next
     request of the same session is. ``skills`` are active in its scope.
@@ -433,6 +435,7 @@ class Session:
     is_list_settled: bool = False
     sent_skills: SentSkills = field(default_factory=SentSkills)
     introduced: dict[str, int] = field(default_factory=dict[str, int])
+    shapes: Recent[tuple[str, ...], str] = field(default_factory=lambda: Recent(_SHAPES_MAX))
     history: SessionHistory = field(default_factory=SessionHistory)
     confirmed: "Recent[Approval, None] | None" = None
     refused: Recent[bytes, None] | None = None
