@@ -224,6 +224,10 @@ class Redactor:
         """Return whether ``is_meant`` is true of any secret: for comparisons other than in the written form."""
         return any(map(is_meant, (*self._secrets, *self._learned.secrets)))
 
+    def without_keys(self, text: str) -> str:
+        """Return ``text`` without the secrets, and without what has the form of a key, whatever ``rules`` there are."""
+        return rewritten(self.clean(text), KEY_RULES)
+
     def redact(self, text: str) -> str:
         """Return ``text`` without the secrets, and without the matches of the rules."""
         return rewritten(self.clean(text), self._rules)

@@ -16,7 +16,6 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.base.model import JsonObject, Tool
-from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.signals import ChangeSignal
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.outputs import TEXT, Output, output_of
@@ -103,7 +102,7 @@ class _Learning:
 class LearntShapes:
     """What the texts of tools hold; ``known`` has it by tool and identity, the latest last.
 
-    ``clean`` replaces the secrets of the config in a text; ``now`` returns seconds since the epoch. Unless
+    ``clean`` replaces secrets and keys in a text; ``now`` returns seconds since the epoch. Unless
     ``is_enabled``, nothing is learnt or known.
     """
 
@@ -191,7 +190,7 @@ class LearntShapes:
 
     def _say(self, key: ShapeKey, stored: str) -> None:
         """Have something else be said of a tool from now on, and store it; nothing that has a secret."""
-        if len(stored) > _STORED_MAX or not self._clean(stored) == stored == rewritten(stored, KEY_RULES):
+        if len(stored) > _STORED_MAX or self._clean(stored) != stored:
             return
         server, tool, fingerprint, whose = key
         new = KnownShape(self._now(), stored)

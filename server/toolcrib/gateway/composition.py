@@ -319,7 +319,7 @@ class Gateway:
             shapes = LearntShapes(
                 offline.index,
                 offline.stores[TOOL_CACHE],
-                settings.redactor.clean,
+                settings.redactor.without_keys,
                 runtime.wall_clock,
                 is_enabled=runs_programs and section.programs.shapes,
             )

@@ -15,7 +15,6 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.errors import BadRequest, Busy, DownstreamError, ToolcribError
 from toolcrib.base.json_values import as_object, compact, weight
 from toolcrib.base.model import JsonObject, SearchType, Tool
-from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.catalog.arguments import call_digest
 from toolcrib.catalog.outputs import Output
@@ -54,7 +53,7 @@ _NOTICE_MAX = 150
 _NO_VALUE = "The program has run; it has no value. End it with an expression, or print something."
 
 Clean = Callable[[str], str]
-"""Replaces the secrets of the config in a text."""
+"""Replaces secrets and keys in a text."""
 
 THIS_CALL, THIS_RUN, NO = "this call", "this tool in this run", "no"
 
@@ -249,7 +248,7 @@ class _Host:
         self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
         self.bytes_read = self._reports = 0
-        self.last_returned = LastReturned(use_cases.settings.redactor.clean)
+        self.last_returned = LastReturned(use_cases.settings.redactor.without_keys)
 
     @property
     def caller(self) -> str:
@@ -358,7 +357,7 @@ class _Host:
                 if call not in allowed:
                     await self._allow(inner, tool, sent)
                     allowed.add(call)
-            made.changes = _shown(sent, self._use_cases.settings.redactor.clean)
+            made.changes = _shown(sent, self._use_cases.settings.redactor.without_keys)
 
         return allow
 
@@ -542,7 +541,7 @@ def _shown(arguments: JsonObject, clean: Clean) -> str:
 
 def _beginning(text: str, clean: Clean) -> str:
     # Enough of it is read that a secret which is begun is known.
-    return truncate(one_line(rewritten(clean(text[:_READ_INLINE]), KEY_RULES)), _VALUE_SHOWN)
+    return truncate(one_line(clean(text[:_READ_INLINE])), _VALUE_SHOWN)
 
 
 def _begun(value: object, clean: Clean) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import as_list, compact, weight
 from toolcrib.base.model import JsonObject
-from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.shapes import names_in
@@ -59,7 +58,7 @@ def text_of_result(result: JsonObject) -> str:
 class LastReturned:
     """What the tools of one run have returned last, for what is said where a program took it for something else.
 
-    ``clean`` replaces the secrets of the config in a text.
+    ``clean`` replaces secrets and keys in a text.
     """
 
     def __init__(self, clean: Callable[[str], str]) -> None:
@@ -70,7 +69,7 @@ class LastReturned:
         """Keep what a tool has returned, in the place of what it has returned before; of a large one the beginning."""
         if len(result.text) > _READ_MAX:
             # Without its end, where a secret may have been cut, which is known only as a whole.
-            result = Result(result.kind, self._cleaned(result.text[:_KEPT_MAX])[:-_SECRET_MAX])
+            result = Result(result.kind, self._clean(result.text[:_KEPT_MAX])[:-_SECRET_MAX])
         self._results[name] = result
 
     def told(self) -> str:
@@ -82,16 +81,13 @@ class LastReturned:
         text, is_text = result.text, result.kind == "text"
         if not is_text and text.startswith('"'):  # a text that is declared
             text, is_text = _decoded(text), True
-        text = self._cleaned(text)  # before any of it is cut
+        text = self._clean(text)  # before any of it is cut
         try:
             names = names_in(text, characters_of(_NAMES_TOKENS))
         except ValueError:
             begun = truncate(one_line(text[: 2 * _BEGUN_MAX]), _BEGUN_MAX)
             return f"a str, {json.dumps(begun, ensure_ascii=False)}" if is_text else begun
         return f"a str of JSON {names}" if is_text else names
-
-    def _cleaned(self, text: str) -> str:
-        return rewritten(self._clean(text), KEY_RULES)
 
 
 def _decoded(written: str) -> str:
