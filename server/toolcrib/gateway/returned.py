@@ -16,8 +16,8 @@ from toolcrib.programs.running import CallFailed, Result
 _ENCODED_AT_ONCE = 256 * 1024
 """Bytes of structured content that are written as JSON in one step, which nothing else can interrupt."""
 _SAID_MAX = 300
-_READ_MAX, _KEPT_MAX, _SECRET_MAX = 256 * 1024, 16 * 1024, 4096
-"""Characters of a result whose names are read for that, those that are kept of a larger one, and those of a secret."""
+_READ_MAX, _SECRET_MAX = 256 * 1024, 4096
+"""Characters of a result whose names are read for that, and those of a secret."""
 _TOOLS_TOLD, _NAMES_TOKENS, _BEGUN_MAX = 3, 60, 120
 """What is told of results that a program took for something else: of how many tools, and how much of each."""
 
@@ -67,10 +67,7 @@ class LastReturned:
 
     def keep(self, name: str, result: Result) -> None:
         """Keep what a tool has returned, in the place of what it has returned before; of a large one the beginning."""
-        if len(result.text) > _READ_MAX:
-            # Without its end, where a secret may have been cut, which is known only as a whole.
-            result = Result(result.kind, self._clean(result.text[:_KEPT_MAX])[:-_SECRET_MAX])
-        self._results[name] = result
+        self._results[name] = Result(result.kind, result.text[: _READ_MAX + 1])
 
     def told(self) -> str:
         """Return a line about it, the last tool first: the names in it, two levels deep, or how it begins. Blocks."""
@@ -78,10 +75,11 @@ class LastReturned:
         return f"Returned last: {'; '.join(each)}." if each else ""
 
     def _told_of(self, result: Result) -> str:
-        text, is_text = result.text, result.kind == "text"
+        text, is_text, is_cut = result.text, result.kind == "text", len(result.text) > _READ_MAX
         if not is_text and text.startswith('"'):  # a text that is declared
             text, is_text = _decoded(text), True
-        text = self._clean(text)  # before any of it is cut
+        # Before any of it is cut, since a secret is known only as a whole: it may have been cut at the end.
+        text = self._clean(text)[: -_SECRET_MAX if is_cut else None]
         try:
             names = names_in(text, characters_of(_NAMES_TOKENS))
         except ValueError:
