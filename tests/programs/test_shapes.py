@@ -20,7 +20,8 @@ from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.text import estimate_tokens
 from toolcrib.catalog.index import TOOLS_SCHEMA
 from toolcrib.catalog.learnt_shapes import LearntShapes
-from toolcrib.catalog.shapes import SHOWN_TOKENS, Seen, TextShape, names_in
+from toolcrib.catalog.outputs import SHOWN_TOKENS
+from toolcrib.catalog.shapes import Seen, TextShape, names_in
 from toolcrib.storage.store import Store
 from waiting import time_passes, until
 from worlds import ERAS, Client, World, world

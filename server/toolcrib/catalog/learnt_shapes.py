@@ -102,8 +102,8 @@ class _Learning:
 class LearntShapes:
     """What the texts of tools hold; ``known`` has it by tool and identity, the latest last.
 
-    ``clean`` replaces secrets and keys in a text; ``now`` returns seconds since the epoch. Unless
-    ``is_enabled``, nothing is learnt or known.
+    ``clean`` replaces secrets and keys in a text; ``now`` returns seconds since the epoch. Unless ``is_enabled``,
+    nothing is learnt.
     """
 
     def __init__(
@@ -125,8 +125,6 @@ class LearntShapes:
 
     def open(self) -> None:
         """Read what is stored, if that can be. Blocks."""
-        if not self._is_enabled:
-            return
         try:
             with self._store.read() as connection:
                 rows = list(connection.execute(_ALL, (_STORED_MAX, _KNOWN_MAX)))

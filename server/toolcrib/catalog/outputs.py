@@ -13,7 +13,8 @@ from toolcrib.catalog.parameters import identifier, parameters, resolve
 _WRAPPERS: Final = frozenset(("result", "content"))
 _ADDING: Final = frozenset(("allOf", "anyOf", "oneOf", "patternProperties"))
 """Keywords that may give an object members besides its ``properties``."""
-_SHOWN_TOKENS: Final = 25
+SHOWN_TOKENS: Final = 25
+"""Estimated tokens of what a signature says of a result."""
 _ALTERNATIVES_MAX: Final = 8
 _DETAILS: Final = ((2, 24), (1, 24), (1, 12), (1, 8), (1, 4), (1, 2), (0, 0))
 """Levels of detail of a shape, fullest first: how deep the members of objects are named, and how many of each."""
@@ -92,7 +93,7 @@ def output_of(schema: JsonObject | None) -> Output:
     member = _wrapped(root)
     value = resolve(as_object(root.get("properties")).get(member), schema) if member else root
     kinds = dict.fromkeys(kind for kind, _ in _forms(value, schema))
-    return Output(_Shapes(schema).shown(value, characters_of(_SHOWN_TOKENS)), tuple(kinds), member=member)
+    return Output(_Shapes(schema).shown(value, characters_of(SHOWN_TOKENS)), tuple(kinds), member=member)
 
 
 def spelled(schema: JsonObject, most: int) -> str:

@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from toolcrib.base.json_values import as_object, compact, json_type
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import characters_of
-from toolcrib.catalog.outputs import MORE, TEXT, VARIES, spelled
+from toolcrib.catalog.outputs import MORE, SHOWN_TOKENS, TEXT, VARIES, spelled
 
-SHOWN_TOKENS: Final = 25
-"""Estimated tokens of what is said of a text, with its type."""
-SEVERAL: Final = 2
+_SEVERAL = 2
 """Of so many objects or texts on, what most have in common is known."""
-FADES_ABOVE: Final = 64
+_FADES_ABOVE = 64
 """So many values at one place count in full. Beyond them all count half, so that what has changed is known soon."""
 
 _NAME = re.compile(r"[@$_]?[^\W\d][\w-]{0,38}")
@@ -44,7 +42,7 @@ class Seen:
 
     items_read: ClassVar = 200
     """So many members of one object, and items of one array, are read."""
-    fades_above: ClassVar[float] = FADES_ABOVE
+    fades_above: ClassVar[float] = _FADES_ABOVE
     hardly_ever: ClassVar = 0.05
     """A share of all values; of types that fewer have nothing is said."""
 
@@ -171,7 +169,7 @@ class Seen:
         is an object, and all of these have the same names.
         """
         count = self.kinds["object"]
-        if count < SEVERAL:
+        if count < _SEVERAL:
             return {}, self.values or type(self)()
         common = {name: member for name, member in self.members.items() if 2 * member.count > count}
         is_sparse = len(self.members) > 2 * len(common)
@@ -277,7 +275,7 @@ class TextShape:
             self._seen.add(_json_in(text))
         except ValueError:
             self._other += 1
-        if self._seen.count + self._other > FADES_ABOVE:
+        if self._seen.count + self._other > _FADES_ABOVE:
             self._seen.fade()
             self._other = (self._other + 1) // 2  # not to none: a program has to reckon with it
         # As large as this it is of no help, and what comes once only is most of it.
@@ -289,7 +287,7 @@ class TextShape:
         """What is said of a text, as ``str: JSON {sha, author}[]``; only ``str`` where too little is known of it."""
         count, items = self._seen.count, self._seen.items
         # What is in one text alone is known only where it is so in several items.
-        is_known = count >= SEVERAL or (items is not None and items.count >= SEVERAL)
+        is_known = count >= _SEVERAL or (items is not None and items.count >= _SEVERAL)
         if self._other >= count or not is_known:
             return TEXT.shown
         start, end = f"{TEXT.shown}: JSON ", _BESIDES if self._other else ""

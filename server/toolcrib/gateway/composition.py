@@ -316,14 +316,16 @@ class Gateway:
             offline = await stack.enter_async_context(_opened(opening))
             long_results = LongResults(settings, offline.gate, offline.index, self._pages, runtime.clock)
             runs_programs = section.programs.enabled != "off" and await anyio.to_thread.run_sync(are_installed)
+            learns = runs_programs and section.programs.shapes
             shapes = LearntShapes(
                 offline.index,
                 offline.stores[TOOL_CACHE],
                 settings.redactor.without_keys,
                 runtime.wall_clock,
-                is_enabled=runs_programs and section.programs.shapes,
+                is_enabled=learns,
             )
-            await anyio.to_thread.run_sync(shapes.open)
+            if learns:
+                await anyio.to_thread.run_sync(shapes.open)
             tools = ToolUseCases(offline, fleet, long_results, shapes, deadline, self.caller_tasks)
             await stack.enter_async_context(_following(offline, fleet, shapes))
             skills = None

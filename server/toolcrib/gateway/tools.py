@@ -595,6 +595,8 @@ class ToolUseCases:
             shown = session.shapes.get(key, lambda: known.shown if known else TEXT.shown)
         else:
             shown = versions[-1].shown if versions else TEXT.shown
+        if shown == TEXT.shown:
+            return hit
         # Names of members may be those of tools.
         return replace(hit, shown=replace(hit.shown, returns=self.gate.without_denied_names(session, shown, catalog)))
 
