@@ -237,6 +237,13 @@ async def test_a_signature_says_what_a_call_returns_where_programs_run(tmp_path,
         ({"type": "object", "properties": {"x" * 99: {}}}, '{"' + "x" * 63 + '…"?}'),
         ({"type": "array", "items": {"type": "boolean"}}, "bool[]"),
         ({"type": "nonsense"}, "Any"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]"),
+        ({"type": "object", "additionalProperties": ITEM}, "dict[str, {sha, author?}]"),
+        ({"type": "object", "additionalProperties": True}, "dict"),
+        ({"type": "object", "properties": {"by": {"anyOf": [ITEM, {"type": "null"}]}}}, "{by?: {sha, author?} | None}"),
+        # Our own words for what was learnt mean nothing where a server writes them.
+        ({"type": "array", "items": {"type": "string", "x-toolcrib-varies": True}}, "str[]"),
+        ({**ITEM, "x-toolcrib-more": True}, "{sha, author?}"),
     ],
 )
 def test_what_is_shown_of_a_declaration_is_short_and_as_python_names_it(schema, shown):
