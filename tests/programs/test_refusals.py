@@ -164,3 +164,14 @@ async def test_what_the_checker_only_guesses_is_a_note_beside_a_failure_and_noth
             said = await ran(client, code.format("b"))
             assert said.startswith("ERROR The program failed in line 3: AttributeError")
             assert "\nline 3: Attribute `group` is not defined on `None`" in said
+
+
+@pytest.mark.parametrize("name", ["result", "search", "call", "parallel"])
+async def test_a_program_that_takes_one_of_our_names_for_a_value_is_not_told_so(tmp_path, name):
+    async with world(tmp_path, {"git": git()}, ON) as w, w.client() as client:
+        begun = f"{name} = {{}}\n{name}['a'] = 1\n"
+        assert await ran(client, begun + name) == '{"a":1}'
+        said = await ran(client, f"{begun}{name}['b']")
+        assert said.startswith("ERROR The program failed in line 3: KeyError")
+        assert "line 1" not in said
+        assert "def " not in said

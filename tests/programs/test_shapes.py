@@ -508,8 +508,8 @@ async def test_after_an_error_of_a_value_the_names_that_were_there_are_told(tmp_
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("commit 4f2a\nAuthor: Ann", 'a str, "commit 4f2a Author: Ann"'),
-        ("x" * 300, f'a str, "{"x" * 119}…"'),
+        ("commit 4f2a\nAuthor: Ann\n\n    Tea\u200b", 'a str, "commit 4f2a\\nAuthor: Ann\\n\\n    Tea"'),
+        ("x" * 300, f'a str, "{"x" * 239}…"'),
         ('{"ann": 1, "First name": 2}', 'a str of JSON {ann, "First name"}'),
         (json.dumps([{f"name_{n}": n for n in range(99)}] * 5000), 'a str, "[{\\"name_0\\": 0, '),
         ("sk-abcdefghijklmnop12 is the key", 'a str, "[REDACTED_TOKEN] is the key"'),

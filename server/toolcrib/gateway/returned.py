@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import as_list, compact, weight
 from toolcrib.base.model import JsonObject
-from toolcrib.base.text import characters_of, one_line, truncate
+from toolcrib.base.text import characters_of, one_line, sanitize, truncate
 from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.shapes import names_in
 from toolcrib.gateway.blocks import is_structured_alone, text_of
@@ -18,7 +18,7 @@ _ENCODED_AT_ONCE = 256 * 1024
 _SAID_MAX = 300
 _READ_MAX, _SECRET_MAX = 256 * 1024, 4096
 """Characters of a result whose names are read for that, and those of a secret."""
-_TOOLS_TOLD, _NAMES_TOKENS, _BEGUN_MAX = 3, 60, 120
+_TOOLS_TOLD, _NAMES_TOKENS, _BEGUN_MAX = 3, 60, 240
 """What is told of results that a program took for something else: of how many tools, and how much of each."""
 
 
@@ -83,8 +83,11 @@ class LastReturned:
         try:
             names = names_in(text, characters_of(_NAMES_TOKENS))
         except ValueError:
-            begun = truncate(one_line(text[: 2 * _BEGUN_MAX]), _BEGUN_MAX)
-            return f"a str, {json.dumps(begun, ensure_ascii=False)}" if is_text else begun
+            begun = text[: 2 * _BEGUN_MAX]
+            if not is_text:
+                return truncate(one_line(begun), _BEGUN_MAX)
+            # With its lines: a program that parses a text goes by them.
+            return f"a str, {json.dumps(truncate(sanitize(begun), _BEGUN_MAX), ensure_ascii=False)}"
         return f"a str of JSON {names}" if is_text else names
 
 

@@ -17,6 +17,8 @@ from toolcrib.programs.source import Source
 
 _QUOTED = re.compile(r"`([^`]*)`")
 _OF_OURS = re.compile(r"function `(?:tool_(\w+)|(call|parallel|search|result))`")
+_OURS_TAKEN = re.compile(r"`def (?:call|parallel|search|result)\(")
+"""What is said where a program gives one of our names to a value of its own, which it may."""
 _AS_OTHER = re.compile(r"Object of type `str` has no attribute `(\w+)`|.* on (?:an )?object of type `str`", re.DOTALL)
 """What is said where a text is used as if it were a dict or a list."""
 _NOTE_MAX = 160
@@ -54,7 +56,7 @@ def judged(
         finding = _of_text(each, source, texts) or _refusal(each, source, schemas)
         if finding is not None:
             findings.append(finding)
-        elif not _is_of_spread(each, source):
+        elif not (_is_of_spread(each, source) or _OURS_TAKEN.search(each.message)):
             notes.append(truncate(one_line(f"line {each.line}: {each.message}"), _NOTE_MAX))
     return findings, list(dict.fromkeys(notes))[:_NOTES_MAX]
 
