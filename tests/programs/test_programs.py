@@ -7,6 +7,7 @@ import pytest
 from repository import ON, configured, git, ran
 
 from fakes.memory import Call, JsonObject, MemoryServer, text
+from toolcrib.base.json_values import compact
 from worlds import ERAS, Client, settled, until, world
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,23 @@ async def test_it_is_listed_where_programs_are_on_and_not_where_they_are_off(tmp
     async with world(tmp_path, {"git": git()}, configured(enabled="off")) as w, w.client() as client:
         assert "tool_run" not in await client.names()
         assert "Unknown tool: tool_run" in str(await client.tried("tool_run", {"code": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("writes", "told"),
+    [
+        ("ask", "network. A person confirms what may write. At most 75 calls, 90 s."),
+        ("never", "network. Tools that may write cannot be called. At most 75 calls, 90 s."),
+        ("allow", "network. At most 75 calls, 90 s."),
+    ],
+)
+async def test_its_definition_tells_what_the_config_allows_in_at_most_230_tokens(tmp_path, writes, told):
+    config = configured(writes=writes, calls=75, timeout_s=90)
+    async with world(tmp_path, {"git": git()}, config) as w, w.client() as client:
+        [shown] = [each for each in await client.tools() if each["name"] == "tool_run"]
+    assert shown["description"].endswith(told)
+    # Measured: it has 4.0 characters a token of cl100k.
+    assert len(compact({key: shown[key] for key in ("name", "description", "inputSchema")})) <= 4 * 230
 
 
 async def test_a_config_without_search_lists_nothing_of_ours(tmp_path):

@@ -38,7 +38,7 @@ class RunProgram(BuiltinTool[RunArguments]):
         hints: JsonObject = {"readOnlyHint": True} if is_reading else {"destructiveHint": True}
         self.definition = {
             "title": "Run a program",
-            "description": _DESCRIPTION,
+            "description": _described(section),
             "inputSchema": object_of(
                 {
                     "code": described("string", "Python"),
@@ -75,13 +75,22 @@ class RunProgram(BuiltinTool[RunArguments]):
         return await use_cases.run(request, given.code, timeout_s=given.timeout_s, max_tokens=given.max_tokens)
 
 
-_DESCRIPTION = (
-    "Run Python that calls many tools at once, in loops, or filters what they return: only the last expression and "
-    "what it prints come back.\n"
-    "from tools import git__git_log  # names as found; other characters become _\n"
-    "log = await git__git_log(repo_path='.')\n"
-    "all = await parallel([f(x) for x in xs])  # or search('...'), call('odd-name', {...}); errors: ToolError\n"
-    "A call returns what tool_search shows after ->: the declared structure without a sole {result} or {content}, "
-    "else a str, also of JSON (json.loads) or a Python literal (ast.literal_eval).\n"
-    "No class inheritance, yield, async with, del, files, network; of asyncio only gather, sleep, run."
-)
+_WRITES = {
+    "ask": "A person confirms what may write. ",
+    "never": "Tools that may write cannot be called. ",
+    "allow": "",
+}
+
+
+def _described(section: ProgramsSection) -> str:
+    return (
+        "Run Python over tools, for many calls or large results: only its last expression and prints come back.\n"
+        "from tools import git__git_log  # names as found; other characters become _\n"
+        "log = await git__git_log(repo_path='.')\n"
+        "all = await parallel([f(x) for x in xs])  # built in, as search('...'), call('odd-name', {...}); "
+        "raises ToolError\n"
+        "A call returns whole what tool_search shows after ->: the declared structure without a sole {result} or "
+        "{content}, else a str, also of JSON (json.loads) or a Python literal (ast.literal_eval).\n"
+        "Has re, json, csv, datetime, math; no class inheritance, yield, async with, del, files, network. "
+        f"{_WRITES[section.writes]}At most {section.calls} calls, {section.timeout_s:g} s."
+    )
