@@ -69,8 +69,8 @@ QUALITY_BENCHMARKS = {
     "retrieval_pools",
 }
 """These say how good an answer is."""
-PROGRAM_BENCHMARKS = {"hosts", "conformance", "matrix"}
-"""These run programs from npm; tests/hosts, tests/conformance and tests/matrix run them too."""
+PROGRAM_BENCHMARKS = {"hosts", "conformance", "matrix", "program_tasks"}
+"""These run programs from npm; tests/hosts, tests/conformance, tests/matrix and tests/e2e run them too."""
 COMPARISONS = {"behaviour"}
 """These compare two checkouts, and fail if they differ."""
 

@@ -1,7 +1,9 @@
 """Programs over real servers: what a call returns has the type that its tool declares, whatever was in it (R412)."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from e2e.test_real_servers import CONVERT, GIT, TIME
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "programs.md"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "programs.md"
 LOOKS = ["# A title\n", "[1, 2]", "[not a list", '{"a": 1}', "{not json", "{'py': 1}", "(1, 2)", "1", "null", ""]
 KINDS = {"string": "str", "array": "list", "object": "dict", "integer": "int", "number": "float", "boolean": "bool"}
 
@@ -153,3 +156,14 @@ async def test_what_the_texts_of_a_real_server_hold_is_known_to_the_next_process
             answer = await client.call("tool_search", {"query": name, "search_type": "exact"})
             signatures.append(answer["structuredContent"]["tools"][0]["signature"])
     assert [each.partition(" -> ")[2] for each in signatures] == ["str: JSON {name, type, …}[]", "str"]
+
+
+def test_programs_as_a_model_wrote_them_solve_ordinary_tasks(npm: Npm):
+    command = [sys.executable, str(ROOT / "benchmarks" / "program_tasks.py"), "--json"]
+    environ = os.environ | {"TOOLCRIB_NODE_DIR": str(npm.folder)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    first, _, *saved = shown["findings"][:4]
+    assert first["baseline"] > 10, shown
+    assert all(each["holds"] for each in (first, *saved)), shown
