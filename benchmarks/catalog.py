@@ -137,20 +137,25 @@ def write_config(
 
 
 def write_servers(
-    folder: Path, ways: Mapping[str, str | Sequence[str]], toolcrib: Mapping[str, Any] | None = None
+    folder: Path,
+    ways: Mapping[str, str | Sequence[str] | Mapping[str, Any]],
+    toolcrib: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the config that names these servers and keeps its index in ``folder``; return its path.
 
-    A server is its command, or its URL.
+    A server is its command, or its URL, or its whole entry.
     """
-    servers = {
-        key: {"url": way} if isinstance(way, str) else {"command": way[0], "args": list(way[1:])}
-        for key, way in ways.items()
-    }
+    servers = {key: _entry(way) for key, way in ways.items()}
     section = {"cache_dir": str(folder / "cache"), "limits": {"first_index_wait_s": 300}, **(toolcrib or {})}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
+
+
+def _entry(way: str | Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(way, Mapping):
+        return way
+    return {"url": way} if isinstance(way, str) else {"command": way[0], "args": list(way[1:])}
 
 
 def toolcrib_command(config: Path) -> list[str]:

@@ -1,11 +1,11 @@
 """Ordinary tasks as programs over eight real servers: how many are right at the first try, and what they save.
 
 The programs were written by a model that had seen toolcrib's instructions, the definitions of its tools and the hits of
-its own searches, and had run nothing; a second one by the same with the first one's error alone. They are run as they
-were written, over data that is made anew; the answers are known. ``--python`` names a Python that has mcp-server-fetch
-and mcp-server-sqlite (``pip install 'mcp<2' mcp-server-fetch mcp-server-sqlite``); without it their tasks are left out.
-The servers from npm are those that ``scripts/install-node-tools`` installs. ``--only NAME`` runs one task and shows
-what came back. Writes need no confirmation here.
+its own searches, and had run nothing; a second one, where there is any, with the first one's error alone. They are run
+as they were written, over data that is made anew; the answers are known. ``--python`` names a Python that has
+mcp-server-fetch and mcp-server-sqlite (``pip install 'mcp<2' mcp-server-fetch mcp-server-sqlite``); without it their
+tasks are left out. The servers from npm are those that ``scripts/install-node-tools`` installs. ``--only NAME`` runs
+one task and shows what came back. Writes need no confirmation here.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from program_world import World, shop
 from raw_client import RawClient
 
 sys.path.insert(0, str(catalog.ROOT / "tests"))
-from e2e.npm import HOW_TO_INSTALL, find
+from e2e.npm import HOW_TO_INSTALL, Npm, find
 
 TASKS = Path(__file__).resolve().parent / "tasks"
 SETS = {"thirty": "thirty tasks", "held_out": "twenty held out"}
@@ -145,14 +145,10 @@ def _counted(one: Try, ran: Iterator[dict[str, Any]]) -> Try:
     return replace(one, calls=event["calls"], read_bytes=event["bytes_read"])
 
 
-def run(name: str, given: argparse.Namespace) -> list[Tried]:
+def run(name: str, npm: Npm, given: argparse.Namespace) -> list[Tried]:
     """Run the tasks of a file, in their order, in a world of their own."""
-    npm = find(os.environ)
-    assert npm is not None
     with tempfile.TemporaryDirectory() as made, shop(Path(made).resolve(), npm, given.python, given.catalog) as world:
-        toolcrib = {"cache_dir": str(world.folder / "cache"), "programs": {"writes": "allow"}}
-        config = world.folder / "mcp.json"
-        config.write_text(json.dumps({"mcpServers": dict(world.servers), "toolcrib": toolcrib}), encoding="utf-8")
+        config = catalog.write_servers(world.folder, world.servers, {"programs": {"writes": "allow"}})
         catalog.index(config)
         with RawClient(catalog.toolcrib_command(config)) as client:
             client.open()
@@ -198,10 +194,11 @@ def main() -> None:
     if find_spec("pydantic_monty") is None:
         say("The extra toolcrib[programs] is not installed: nothing to measure.")
         return
-    if find(os.environ) is None:
+    npm = find(os.environ)
+    if npm is None:
         say(f"Nothing to measure: it {HOW_TO_INSTALL}.")
         return
-    done = {name: run(name, given) for name in SETS}
+    done = {name: run(name, npm, given) for name in SETS}
     every = list(chain(*done.values()))
     if given.only:
         say("\n\n".join(one.text for each in every for one in each.tries))
