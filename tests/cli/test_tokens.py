@@ -10,7 +10,7 @@ from cli.command_line import Run
 from fakes.menu import FakeServer, tool
 from toolcrib.base.text import definition_tokens
 from toolcrib.cli.tokens import HIT
-from toolcrib.events.kinds import Event, ToolActivated, ToolCall, ToolSearchQuery, ToolsListed
+from toolcrib.events.kinds import Event, ProgramRun, ToolActivated, ToolCall, ToolSearchQuery, ToolsListed
 from toolcrib.events.log import EventFile, open_event_log
 
 WORDY = "It does what its name says. " * 60
@@ -103,6 +103,18 @@ def test_a_session_is_priced_at_its_end_and_its_changes_are_counted(run: Run, li
     assert "local-1.1 (one): 1 search, 1 call; " in out
     assert "its list changed 1 time\n" in out
     assert "listing: stable" in out
+
+
+def test_programs_are_counted_with_what_they_kept_out_of_the_context(run: Run, listed: str):
+    ended = ProgramRun(ok=True, calls=9, failed=0, bytes_read=8_000, bytes_returned=60, tokens_saved=1_900)
+    record(listed, "local-1.1 (one)", ended, replace(ended, ok=False, tokens_saved=-300))
+    record(listed, "local-1.2 (two)", replace(ended, tokens_saved=-50))
+    found = json.loads(run("tokens", "--config", listed, "--json")[1])
+    assert [(each["programs"], each["programs_saved"]) for each in found["sessions"]] == [(2, 1_600), (1, -50)]
+    _code, out, _err = run("tokens", "--config", listed)
+    assert "local-1.1 (one): 0 searches, 0 calls, 2 programs (about 1,600 tokens saved); " in out
+    assert "1 program (about 50 tokens lost); " in out
+    assert "\nBesides, 3 programs (about 1,550 tokens saved).\n" in out
 
 
 def test_a_session_that_was_shown_everything_has_saved_nothing(run: Run, listed: str):

@@ -181,7 +181,23 @@ async def test_each_call_has_an_event_and_so_has_the_program(tmp_path):
         assert [each["tool_name"] for each in w.happened("tool_call")] == ["git__git_log"] * 2
         [run] = w.happened("program_run")
         assert (run["ok"], run["calls"], run["failed"], run["bytes_returned"]) == (True, 2, 0, 1)
-        assert run["bytes_read"] > 50
+        # What a model reads of two logs of two commits, in one of the two forms in which the server sends them.
+        read = 2 * len('[{"sha":"0000","count":0},{"sha":"1111","count":1}]')
+        assert run["bytes_read"] == read
+        assert run["tokens_saved"] == (read - len(code) - 1) // 4
+
+
+async def test_a_program_that_failed_saved_nothing_and_bytes_of_media_are_not_counted_as_read(tmp_path):
+    image = {"type": "image", "data": "aGk=" * 10_000, "mimeType": "image/png"}
+    answers = {"content": [{"type": "text", "text": "a cat"}, image]}
+    code = "from tools import git__read\nx = await git__read(path='a')\n"
+    async with world(tmp_path, {"git": git(read=answers)}, ON) as w, w.client() as client:
+        assert await ran(client, f"{code}len(x)") == "40055"
+        said = await ran(client, f"{code}x.index('dog')")
+        seen, failed = w.happened("program_run")
+    assert seen["bytes_read"] == failed["bytes_read"] < 100
+    assert (failed["ok"], failed["bytes_returned"]) == (False, len(said.removeprefix("ERROR ")))
+    assert failed["tokens_saved"] == (-len(code) - len("x.index('dog')") - failed["bytes_returned"]) // 4 < 0
 
 
 async def test_a_long_result_is_whole_in_a_program(tmp_path):

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from shelving import put, repo
 
+from fakes.memory import text
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.cli.top import running_lines
@@ -57,6 +58,21 @@ async def test_it_tells_who_asks_what_they_did_and_what_the_servers_do(tmp_path,
     assert [server.reason for server in crib.servers if server.key == "dead"] == ["no such program"]
     assert (crib.pid, crib.transport, crib.session_count) == (7, "stdio", 1)
     assert crib.config.endswith(".json")
+
+
+async def test_programs_are_told_with_what_they_saved(tmp_path):
+    server = MemoryServer(TOOLS, answers={"feed": text("fed " * 2_000)})
+    code = "from tools import zoo__feed\nlen(await zoo__feed())"
+    async with world(tmp_path, {"zoo": server}, {**OFF, "programs": {"writes": "allow"}}) as w, w.client() as client:
+        assert not any("1 program" in line for line in running_lines([_told(w)], w.clock.now))
+        await client.call("tool_run", {"code": code})
+        saved = 2_000 - -(-(len(code) + len("8000")) // 4)
+        assert [(each.calls, each.programs, each.tokens_saved) for each in _told(w).sessions] == [(1, 1, saved)]
+        [line] = [line for line in running_lines([_told(w)], w.clock.now) if "1 program" in line]
+        await client.call("tool_run", {"code": "1"})
+        await client.call("tool_run", {"code": "nothing that parses"})
+        assert [each.programs for each in _told(w).sessions] == [2]
+    assert f"1 call, 1 program: about {saved:,} tokens saved; asked" in line
 
 
 async def test_skills_that_a_session_was_given_are_told(tmp_path):

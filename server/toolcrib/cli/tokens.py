@@ -98,13 +98,18 @@ class Prices:
 
 @dataclass(slots=True)
 class Recorded:
-    """One session by its events: when it began, what it did, and the lists that it was sent."""
+    """One session by its events: when it began, what it did, and the lists that it was sent.
+
+    ``unread`` is what its programs saved: tokens of results that no model read, less those of the programs.
+    """
 
     label: str
     began: str
     searches: int = 0
     hits: int = 0
     calls: int = 0
+    programs: int = 0
+    unread: int = 0
     used: list[str] = field(default_factory=list[str])
     digests: list[str] = field(default_factory=list[str])
     listed: Sequence[str] | None = None
@@ -118,6 +123,9 @@ class Recorded:
                 self.hits += int(event.get("results_count") or 0)
             case "tool_call":
                 self.calls += 1
+            case "program_run":
+                self.programs += 1
+                self.unread += int(event.get("tokens_saved") or 0)
             case "tool_activated":
                 self.used.append(str(event.get("tool_name")))
             case "tools_listed":
@@ -184,7 +192,7 @@ def sessions_in(events: Iterable[JsonObject]) -> list[Recorded]:
         if label in _OF_NOBODY or not isinstance(label, str):
             continue
         sessions.setdefault(label, Recorded(label, event["ts"])).note(event)
-    return [session for session in sessions.values() if session.digests or session.searches or session.calls]
+    return [each for each in sessions.values() if each.digests or each.searches or each.calls or each.programs]
 
 
 async def _prices(indexed: "Indexed", session: "Session") -> Prices:
@@ -231,10 +239,13 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     yield f"{counted(len(sessions), 'recorded session')}, each at its end; a search hit counts as {HIT} tokens:"
     for each in sessions[-_SHOWN_MAX:]:
         did = f"{counted(each.searches, 'search', 'searches')}, {counted(each.calls, 'call')}"
+        did += f", {_programs(each.programs, each.unread)}" if each.programs else ""
         saved = _saved(prices.everything, each.price(prices))
         yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved}; {_changed(each.changes)}"
     if len(sessions) > _SHOWN_MAX:
         yield f"  and {len(sessions) - _SHOWN_MAX} before them; --json shows all"
+    if programs := sum(each.programs for each in sessions):
+        yield f"Besides, {_programs(programs, sum(each.unread for each in sessions))}."
     changes = sum(each.changes for each in sessions)
     mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions)))
     yield f"On average {mean} in each request; lists changed {changes / len(sessions):.1f} times a session."
@@ -252,6 +263,12 @@ def _saved(whole: int, part: int) -> str:
     if part > whole:
         return f"{part - whole:,} more than all of them listed"
     return f"{whole - part:,} saved ({1 - part / whole:.0%})" if whole else "nothing saved"
+
+
+def _programs(count: int, tokens: int) -> str:
+    from toolcrib.events.reading import saved_text
+
+    return f"{counted(count, 'program')} ({saved_text(tokens)})"
 
 
 def _changed(times: int) -> str:
@@ -291,6 +308,8 @@ def _sessions_json(prices: Prices, sessions: Sequence[Recorded]) -> JsonObject:
                 "began": each.began,
                 "searches": each.searches,
                 "calls": each.calls,
+                "programs": each.programs,
+                "programs_saved": each.unread,
                 "tools_used": each.used,
                 "tokens": each.price(prices),
                 "saved": prices.everything - each.price(prices),

@@ -140,8 +140,12 @@ def running_lines(instances: "Sequence[RunningInstance]", now: float) -> Iterato
 
 
 def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
+    from toolcrib.events.reading import saved_text
+
     done = [counted(session.searches, "search", "searches"), counted(session.calls, "call")]
     failed = f", {session.failed} of them failed" if session.failed else ""
+    if session.programs:
+        failed += f", {counted(session.programs, 'program')}: {saved_text(session.tokens_saved)}"
     asked = f"asked {_span(now - session.active)} ago" if session.active else "no requests yet"
     yield f"    {session.label}: {', '.join(done)}{failed}; {asked}; {session.listing} list"
     for what, names in (("activated", session.activated), ("skills", session.skills)):

@@ -140,9 +140,11 @@ class ProgramRun(Event):
     failed: int
     """Number of those that failed, or had not ended."""
     bytes_read: int
-    """Approximate size of their results, which no model read."""
+    """Size of their results as a model would have read them, without the bytes of media."""
     bytes_returned: int
-    """Size of its value and of what it printed."""
+    """Size of the text that came back: its value and what it printed, or why it failed."""
+    tokens_saved: int
+    """Estimate: what it read, less the program itself and what came back. Of one that failed, nothing read counts."""
 
 
 class ToolCallNotRun(Event):

@@ -80,6 +80,21 @@ def _call(event: JsonObject, origin: str) -> str:
     return f"→ called {event.get('tool_name')}: {how}, {_duration(event)}{origin}"
 
 
+def _program(event: JsonObject, _origin: str) -> str:
+    failed = f" ({event.get('failed')} failed)" if event.get("failed") else ""
+    calls = f"{event.get('calls')} {'call' if event.get('calls') == 1 else 'calls'}{failed}"
+    how = "ok" if event.get("ok") else "FAILED"
+    sizes = f"{event.get('bytes_read')} bytes read, {event.get('bytes_returned')} returned"
+    return f"→ ran a program: {how}, {calls}, {sizes}, {saved_text(event.get('tokens_saved'))}, {_duration(event)}"
+
+
+def saved_text(tokens: Any) -> str:
+    """Return what programs have saved, in tokens: less than nothing where they failed, or read little."""
+    if not isinstance(tokens, int):
+        return ""
+    return f"about {abs(tokens):,} tokens {'saved' if tokens >= 0 else 'lost'}"
+
+
 def _not_run(event: JsonObject, origin: str) -> str:
     why = {
         "arguments": "its arguments do not fit",
@@ -134,6 +149,7 @@ def _replaced(event: JsonObject, _origin: str) -> str:
 _SUMMARIES: Mapping[str, Callable[[JsonObject, str], str]] = {
     "tool_search_query": _search,
     "tool_call": _call,
+    "program_run": _program,
     "tool_call_not_run": _not_run,
     "tool_activation_denied": _refused,
     "server_request": _server_request,

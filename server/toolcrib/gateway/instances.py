@@ -64,6 +64,7 @@ class RunningSession:
 
     Times are seconds since the epoch; ``active`` is the time of its last request. ``activated`` are public names of
     tools, ``skills`` those that it received, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
+    ``tokens_saved`` is an estimate of what its programs saved.
     """
 
     label: str
@@ -74,6 +75,8 @@ class RunningSession:
     searches: int
     calls: int
     failed: int
+    programs: int
+    tokens_saved: int
     activated: tuple[str, ...]
     skills: tuple[str, ...]
     active_skills: tuple[RunningSkill, ...]
@@ -90,6 +93,8 @@ class RunningSession:
             "searches": self.searches,
             "calls": self.calls,
             "failed": self.failed,
+            "programs": self.programs,
+            "tokens_saved": self.tokens_saved,
             "activated": list(self.activated),
             "skills": list(self.skills),
             "active_skills": [each.as_json for each in self.active_skills],
@@ -194,6 +199,8 @@ def _parsed_session(raw: JsonObject) -> RunningSession:
         searches=int(raw["searches"]),
         calls=int(raw["calls"]),
         failed=int(raw["failed"]),
+        programs=int(raw["programs"]),
+        tokens_saved=int(raw["tokens_saved"]),
         activated=_names(as_list(raw["activated"])),
         skills=_names(as_list(raw["skills"])),
         active_skills=tuple(_skill(as_object(each)) for each in as_list(raw["active_skills"])),
@@ -286,6 +293,8 @@ def _running_session(seen: Session, skill_tools: SkillTools, clean: Callable[[st
         searches=history.searches,
         calls=history.calls,
         failed=history.failed,
+        programs=history.programs,
+        tokens_saved=history.tokens_saved,
         activated=tuple(sorted(seen.activations.names)[:NAMES_MAX]),
         skills=tuple(history.skills)[-NAMES_MAX:],
         active_skills=tuple(

@@ -1,6 +1,7 @@
 """The use case of programs: one is read, its tools are found, and each of its calls goes the way of ``tool_call``."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,9 @@ from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.schema import ProgramsSection
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer, ProgramRun
-from toolcrib.events.log import EventLog
+from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.gateway.results import failure
-from toolcrib.gateway.returned import LastReturned, returned, text_of_result
+from toolcrib.gateway.returned import LastReturned, read_size, returned, text_of_result
 from toolcrib.gateway.tools import Allow, ToolUseCases
 from toolcrib.policy.confirmations import InputRequired
 from toolcrib.policy.requests import QUESTIONS, Progress, Request, refuse_beyond
@@ -152,7 +153,7 @@ class ProgramUseCases:
         # Before anything runs: it goes on where the caller can be asked, and no call is ever made twice.
         if not request.can_ask_now and not request.session.capabilities.keys().isdisjoint(QUESTIONS.values()):
             raise InputRequired
-        section = self._section
+        section, began = self._section, time.perf_counter()
         most = characters_of(min(max_tokens or section.max_tokens, section.max_tokens))
         with self._shared.counted(request.session, section):
             # In a thread: to tell of wrong syntax, Python looks for a file.
@@ -173,17 +174,13 @@ class ProgramUseCases:
             }
             outcome = await self._run(Program(source, tools), _key(code, imported), host, deadline, most)
             returned_last = await anyio.to_thread.run_sync(host.last_returned.told) if _is_of_values(outcome) else ""
-        self._events.emit(
-            ProgramRun(
-                ok=outcome.problem is None,
-                calls=len(outcome.calls),
-                failed=sum(call.outcome != "ok" for call in outcome.calls),
-                bytes_read=host.bytes_read,
-                bytes_returned=len((outcome.end and outcome.end.value) or "") + len(outcome.printed),
-            ),
-            session=request.session.label,
-        )
-        return _answer(code, outcome, returned_last, most)
+        text = _text(code, outcome, returned_last, most)
+        ran = _ran(code, outcome, host.bytes_read, len(text))
+        request.session.history.ran_program(ran.tokens_saved)
+        self._events.emit(ran, session=request.session.label, duration_ms=elapsed_ms(began))
+        if outcome.problem is None:
+            return {"content": [{"type": "text", "text": text}], "isError": False}
+        return failure(text)
 
     async def _run(self, program: Program, key: bytes, host: "_Host", deadline: Deadline, most: int) -> Outcome:
         program = Program(program.source, program.tools, is_checked=key in self._shared.checked)
@@ -319,11 +316,11 @@ class _Host:
             size = await anyio.to_thread.run_sync(weight, result, most)
         if size > most:
             raise CallFailed(f"The result of {tool.public_name} is larger than {most} bytes (programs.result_bytes).")
-        self.bytes_read += size
         if is_small:
             taken = returned(tool.public_name, result, output)
         else:
             taken = await anyio.to_thread.run_sync(returned, tool.public_name, result, output)
+        self.bytes_read += read_size(result, taken)
         self.last_returned.keep(tool.public_name, taken)
         return taken
 
@@ -442,16 +439,29 @@ async def _decoded(arguments: str) -> Any:
 # -- the answer ----------------------------------------------------------------------------------
 
 
-def _answer(code: str, outcome: Outcome, returned_last: str, most: int) -> JsonObject:
-    """Return the result of ``tool_run``: the value and what was printed, or what went wrong and what had been done.
+def _text(code: str, outcome: Outcome, returned_last: str, most: int) -> str:
+    """Return what ``tool_run`` answers: the value and what was printed, or what went wrong and what had been done.
 
-    ``returned_last`` is a line about what calls have returned. Its text has at most ``most`` characters, whichever of
-    these they are.
+    ``returned_last`` is a line about what calls have returned. It has at most ``most`` characters, whichever of these
+    they are.
     """
     if outcome.problem is None:
-        text = _told("", outcome, most)
-        return {"content": [{"type": "text", "text": text or _NO_VALUE}], "isError": False}
-    return failure(_told(_failed(code, outcome, returned_last), outcome, most))
+        return _told("", outcome, most) or _NO_VALUE
+    return _told(_failed(code, outcome, returned_last), outcome, most)
+
+
+def _ran(code: str, outcome: Outcome, bytes_read: int, bytes_returned: int) -> ProgramRun:
+    """Return the event of a program that has ended."""
+    # A model has to do again what a failed one did.
+    read = bytes_read if outcome.problem is None else 0
+    return ProgramRun(
+        ok=outcome.problem is None,
+        calls=len(outcome.calls),
+        failed=sum(call.outcome != "ok" for call in outcome.calls),
+        bytes_read=bytes_read,
+        bytes_returned=bytes_returned,
+        tokens_saved=(read - len(code) - bytes_returned) // characters_of(1),
+    )
 
 
 def _is_of_values(outcome: Outcome) -> bool:

@@ -10,7 +10,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import characters_of, one_line, sanitize, truncate
 from toolcrib.catalog.outputs import Output
 from toolcrib.catalog.shapes import names_in
-from toolcrib.gateway.blocks import is_structured_alone, text_of
+from toolcrib.gateway.blocks import bytes_of, is_structured_alone, text_of
 from toolcrib.programs.running import CallFailed, Result
 
 _ENCODED_AT_ONCE = 256 * 1024
@@ -53,6 +53,12 @@ def text_of_result(result: JsonObject) -> str:
     if is_structured_alone(result):
         parts = [*filter(str.strip, parts), _json(result["structuredContent"])]
     return "\n".join(parts)
+
+
+def read_size(result: JsonObject, taken: Result) -> int:
+    """Return how many characters a model would have read of a result that a program has taken; bytes are no text."""
+    media = map(bytes_of, as_list(result.get("content"))) if taken.kind == "text" else ()
+    return max(len(taken.text) - sum(map(len, filter(None, media))), 0)
 
 
 class LastReturned:

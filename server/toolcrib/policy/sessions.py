@@ -304,10 +304,10 @@ class PastSearch:
 class SessionHistory:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
-    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the scope
-    of skills of its last request, for reports only. ``reported_active`` are the ids of skills that events say are
-    active in it. ``asked`` are its last searches, the newest last, until a call has settled what they teach; none if
-    learning is disabled.
+    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``programs`` are those
+    that ran, and ``tokens_saved`` is an estimate of what they saved. ``scope`` is the scope of skills of its last
+    request, for reports only. ``reported_active`` are the ids of skills that events say are active in it. ``asked`` are
+    its last searches, the newest last, until a call has settled what they teach; none if learning is disabled.
     """
 
     began: float = 0.0
@@ -315,6 +315,8 @@ class SessionHistory:
     searches: int = 0
     calls: int = 0
     failed: int = 0
+    programs: int = 0
+    tokens_saved: int = 0
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
     reported_active: frozenset[str] = frozenset()
@@ -340,6 +342,11 @@ class SessionHistory:
         """Record a call."""
         self.calls += 1
         self.failed += not ok
+
+    def ran_program(self, tokens_saved: int) -> None:
+        """Record a program that has ended."""
+        self.programs += 1
+        self.tokens_saved += tokens_saved
 
     def in_a_row(self, name: str) -> int:
         """Record that a tool was called by its name; return how many times it was in a row."""
