@@ -73,7 +73,7 @@ DOORS = {
         ),
         (
             *("downstream.process", "downstream.transport", "programs.workers"),
-            *("cli.demo", "cli.enriching", "clients.connecting"),
+            *("cli.demo", "cli.enriching", "cli.extras", "clients.connecting"),
         ),
     ),
 }

@@ -34,6 +34,7 @@ def cache_of(config: Path, environ: dict[str, str], *, idle_s: float = IDLE_S + 
         "tool_cache.db-wal",
         "skills.db",
         "events.jsonl.1",
+        "program-worker",
         "greetings/a.json",
         "logs/git.log",
     ):
@@ -53,7 +54,7 @@ def test_the_cache_of_a_config_that_is_gone_goes_after_a_while(tmp_path: Path, e
     kept = cache_of(tmp_path / "kept.json", environ, kept=True)
     assert sweep(root, NOW) == [gone]
     assert not gone.exists()
-    assert len(list(lately.iterdir())) == len(list(kept.iterdir())) == 8
+    assert len(list(lately.iterdir())) == len(list(kept.iterdir())) == 9
 
 
 def test_nothing_that_is_not_ours_is_removed(tmp_path: Path, environ: dict[str, str], root: Path):

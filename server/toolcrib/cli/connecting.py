@@ -12,6 +12,7 @@ import typer
 
 from toolcrib.base.errors import ConfigError, ToolcribError
 from toolcrib.base.model import JsonObject
+from toolcrib.cli.extras import offer_programs
 from toolcrib.cli.importing import client_named, target_file, user_environment
 from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, YesOption, confirmed, print_answer, print_text
 from toolcrib.cli.waiting import WaitingLine
@@ -63,17 +64,25 @@ def connect(
         _show(plan)
     if plan.is_there and not plan.removed:
         _report(file, f"{known.title} is already connected.", written=False, as_json=as_json, **about)
+        _offer_programs(target, yes=yes, as_json=as_json)
         return
     _require_consent(file, yes=yes, as_json=as_json)
     record = connecting.connect(plan, user)
     copy = f" The previous file is kept as {record.backup}." if record.backup else ""
     text = f"{known.title} starts toolcrib from now on; restart the client.{copy}"
     _report(file, text, written=True, as_json=as_json, **about)
+    _offer_programs(target, yes=yes, as_json=as_json)
 
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Remove toolcrib from a client, and restore the servers it replaced."""
     _disconnect(client_named(client), user_environment(), yes=yes, as_json=as_json)
+
+
+def _offer_programs(target: Path, *, yes: bool, as_json: bool) -> None:
+    if not as_json:
+        # --yes is about the client's file: nothing is downloaded for it.
+        offer_programs(target, may_ask=not yes)
 
 
 def toolcrib_program() -> str:

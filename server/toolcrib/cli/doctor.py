@@ -136,6 +136,7 @@ def _findings(config: Path | None, *, quiet: bool) -> Iterator[Finding]:
     yield from _of_config(settings)
     yield _of_sqlite()
     yield _of_meaning(settings)
+    yield _of_programs(settings)
     yield from _folders(settings)
     with ThreadPoolExecutor() as beside:  # a server that hangs takes most of the time that there is
         skills = beside.submit(lambda: list(_checked("skills", _of_skills(config, settings), "toolcrib index clear")))
@@ -250,6 +251,25 @@ def _of_meaning(settings: "Settings") -> Finding:
     text = f"search by meaning is {found.state}" + (f": {found.reason}" if found.reason else "")
     is_broken = found.state == "unavailable"
     return Finding("semantic", "warning" if is_broken else "ok", text, "toolcrib index semantic" if is_broken else "")
+
+
+def _of_programs(settings: "Settings") -> Finding:
+    """Return whether programs can run; a worker is started, as an interpreter that is there may not be one for here."""
+    import anyio
+
+    from toolcrib.cli.extras import programs_state
+    from toolcrib.programs.workers import why_none_starts
+
+    async def why_not() -> str:
+        with anyio.move_on_after(WITHIN_S):
+            return await why_none_starts(settings.toolcrib.programs)
+        return f"no worker within {WITHIN_S:.0f} s"
+
+    found = programs_state(settings)
+    if found.state == "on" and (reason := anyio.run(why_not)):
+        text = f"programs cannot run: {one_line(reason)}"
+        return Finding("programs", "warning", text, "toolcrib.programs.enabled: off, or install their extra again")
+    return Finding("programs", "ok", f"tool_run is {found.text}", found.command, found.as_json)
 
 
 def _index_anew(settings: "Settings", name: str) -> Iterator[Fix]:

@@ -34,7 +34,8 @@ IDLE_S = 30 * 24 * 3600.0
 NOTE = "config"
 """The file in a cache folder that says whose it is: the path of the config."""
 
-_OWN = ("tool_cache*.db*", "skills*.db*", "state*.db*", "events.jsonl*", ".gitignore", NOTE)
+_OWN = ("tool_cache*.db*", "skills*.db*", "state*.db*", "events.jsonl*", "program-worker*", ".gitignore", NOTE)
+"""``program-worker`` is what earlier versions started workers with."""
 _OWN_FOLDERS = (GREETINGS, SERVER_LOGS, TOKENS)
 _SWEPT = ".swept"
 _EVERY_S = 24 * 3600.0

@@ -17,6 +17,7 @@ from toolcrib.base.errors import BadRequest, ConfigError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import escaped
+from toolcrib.cli.extras import offer_programs
 from toolcrib.cli.output import (
     ConfigOption,
     ExitCode,
@@ -176,6 +177,7 @@ def _take_over(
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
     elif written:
         _say_written(drafted, logins, written, target, may_ask=not yes)
+        offer_programs(target, may_ask=False)
     elif drafted.servers and not changes:
         print_text(f"{target} already has all of them.")
     else:

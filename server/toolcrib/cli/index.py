@@ -11,6 +11,7 @@ from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.text import enumerated
 from toolcrib.cli.completion import ServerOption
 from toolcrib.cli.enriching import enrich
+from toolcrib.cli.extras import programs_state
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
@@ -61,6 +62,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     found = status_now(settings)
     profiles = ClientProfiles(settings, "stdio")
     listing, known = profiles.profile("").listing, profiles.known
+    programs = programs_state(settings)
     if as_json:
         about = {
             "config": settings.source,
@@ -74,7 +76,16 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         }
         hosts = [{"clients": clients, **profile.as_json} for clients, profile in known.items()]
         running = [instance.as_json for instance in running_now()]
-        print_json({**about, **found.as_json, "listing": listing, "hosts": hosts, "running": running})
+        print_json(
+            {
+                **about,
+                **found.as_json,
+                "programs": programs.as_json,
+                "listing": listing,
+                "hosts": hosts,
+                "running": running,
+            }
+        )
         return
     if nothing := settings.why_no_servers:
         print_text(f"  config: {nothing.reason}\n           {nothing.hint}", lead="wrong  ", role=Role.BAD)
@@ -90,6 +101,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         *_skill_lines(found, is_enabled=settings.toolcrib.skills.enabled),
         *running_lines(running_now(), time.time()),
         f"semantic {_semantic_text(found.semantic)}",
+        f"programs {programs.text}",
+        *([f"         {programs.command}"] if programs.install else []),
         *_reload_lines(found),
         f"listing  {listing}, for unknown clients",
         *([f"         all {found.allowed} tools, because they are few ({_FEW})"] if found.whole_list else []),

@@ -346,6 +346,16 @@ class Workers:
                 await worker.end()
 
 
+async def why_none_starts(section: ProgramsSection) -> str:
+    """Start a worker and end it; return why that cannot be done, empty if it can."""
+    try:
+        worker = await _started(section.memory_bytes)
+    except WorkerLost as error:
+        return error.detail or str(error)
+    await worker.end()
+    return ""
+
+
 async def _started(memory_bytes: int) -> Worker:
     interpreter = await anyio.to_thread.run_sync(_interpreter)
     try:
