@@ -20,6 +20,7 @@ SAME = (
     (re.compile(r"/\S*/toolcrib-demo-\w+/"), "/home/you/demo/"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "a03e45781f5bed7c5ee0621cb7be54b54db0dbd9"),
     (re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\+00:00"), "2026-11-22 12:00:00+00:00"),
+    (re.compile(r"\bit took \d+ itself"), "it took 120 itself"),  # the path of the repository is in it
 )
 """What no two runs have in common, and what is shown of it."""
 
@@ -29,7 +30,7 @@ SKILL_LINES = 9
 STYLES = (
     (re.compile(r"\$ "), "prompt"),
     (re.compile(r"\d\. "), "step"),
-    (re.compile(r" +(tools/list|tool_\w+ \{|skill_\w+ \{)"), "call"),
+    (re.compile(r" +(tools/list|tool_\w+ \{|tool_run$|skill_\w+ \{)"), "call"),
     (re.compile(r" +\d\.\d\d  "), "hit"),
     (re.compile(r"All steps held\."), "step"),
 )

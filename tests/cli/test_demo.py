@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 from toolcrib.cli import demo, main
 
 ROOT = Path(__file__).parents[2]
+SIX = 958
+"""What a model reads of our own tools where programs cannot run."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -28,12 +30,16 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert ended.returncode == 0, ended.stderr
-    for number in range(1, 7):
+    for number in range(1, 8):
         assert f"\n{number}. " in ended.stdout
-    own = "tool_search, tool_call, tool_call_read, skill_search, skill_get, skill_list"
+    own = "tool_search, tool_call, tool_call_read, tool_run, skill_search, skill_get, skill_list"
     assert f"tools/list -> {own}\n" in ended.stdout
     assert f"tools/list -> {own}, git__git_log\n" in ended.stdout
-    assert "The first commit of the demo" in ended.stdout
+    assert "Message: Add page 12 of the demo's handbook" in ended.stdout
+    assert """-> ["Add page 9 of the demo's handbook","Add page 4 of the demo's handbook"]""" in ended.stdout
+    program = re.search(r"The 13 calls of the program returned (\S+) tokens, .* it took (\d+) itself", ended.stdout)
+    assert program
+    assert int(program[1].replace(",", "")) > 10 * int(program[2])
     assert "Nothing runs behind these five." in ended.stdout
     saved = re.search(r"tools listed: (\d+)% saved", ended.stdout)
     assert saved
@@ -51,6 +57,16 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     assert (drawn.returncode, drawn.stderr) == (0, "")
     assert ended.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_where_programs_cannot_run_their_step_is_left_out():
+    script = "import sys; from toolcrib.cli import demo; demo.are_installed = lambda: False; sys.exit(demo.main([]))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    left_out = "left out: programs need the extra toolcrib[programs], which is not installed"
+    assert f"\n   {left_out}\n\n6. " in ended.stdout
+    assert "calls of the program" not in ended.stdout
 
 
 def test_the_lists_of_the_demo_are_of_servers_that_only_list_them():
@@ -94,17 +110,17 @@ def test_without_its_servers_the_demo_says_what_to_install(
 def test_what_the_demo_says_of_real_tools_was_measured():
     page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} captured servers" in page
-    [row] = [line for line in page.splitlines() if line.startswith("| `tools/list`: our own six, 41 servers |")]
-    assert f"| {demo.REAL_SHOWN:,} tokens | {demo.REAL_LISTED:,} all listed |" in row
+    assert f"our own six, 41 servers | {SIX} tokens | {demo.REAL_LISTED:,} all listed |" in page
+    assert f"our own seven, with `tool_run` | {demo.REAL_SHOWN:,} tokens |" in page
     listing = f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} real servers costs a model {demo.REAL_LISTED:,} tokens"
-    assert f"{listing}; with toolcrib in front, it reads {demo.REAL_SHOWN:,}" in README
+    assert f"{listing}; with toolcrib in front, it reads {SIX},\nor {demo.REAL_SHOWN:,} where it can run" in README
 
 
 def test_the_picture_of_the_demo_is_on_top_of_readme_and_shows_each_step():
     assert README.index("](docs/demo.svg)") < README.index("## Try it")
     picture = ET.fromstring((ROOT / "docs" / "demo.svg").read_text(encoding="utf-8"))
     texts = [text for text in picture.itertext() if text.strip()]
-    for number in range(1, 7):
+    for number in range(1, 8):
         assert any(text.startswith(f"{number}. ") for text in texts)
     assert any(f"{demo.REAL_LISTED:,} with all of them listed" in text for text in texts)
 

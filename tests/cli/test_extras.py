@@ -1,5 +1,6 @@
 """Whether programs can run is told everywhere, and the command that adds them fits the installation."""
 
+import importlib
 import json
 import shlex
 import sys
@@ -12,7 +13,7 @@ from packaging.requirements import Requirement
 
 from cli.command_line import Run
 from toolcrib.cli.extras import install_words
-from toolcrib.programs.installed import exist_for
+from toolcrib.programs.installed import are_installed, has_build
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 RECEIPT = '[tool]\nrequirements = [{ name = "other" }, { name = "toolcrib", extras = ["semantic", "keyring"] }]\n'
@@ -24,7 +25,7 @@ def home(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty home, where the extra is not installed and pipx has installed toolcrib."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr("toolcrib.programs.installed.find_spec", lambda _name: None)
-    monkeypatch.setattr("toolcrib.programs.installed.exist_for", lambda *_machine: True)
+    monkeypatch.setattr("toolcrib.programs.installed.has_build", lambda *_machine: True)
     prefix = tmp_path / "venvs" / "toolcrib"
     prefix.mkdir(parents=True)
     (prefix / "pipx_metadata.json").touch()
@@ -89,9 +90,9 @@ def test_there_is_a_build_where_the_extra_brings_one():
     for python in ("CPython", "PyPy"):
         for system, machine, libc in machines:
             named = {"platform_python_implementation": python, "sys_platform": system, "platform_machine": machine}
-            assert exist_for(system, machine, python, libc) == marker.evaluate(named), named
+            assert has_build(system, machine, python, libc) == marker.evaluate(named), named
     # What no marker can say.
-    assert not exist_for("linux", "x86_64", "CPython", "")
+    assert not has_build("linux", "x86_64", "CPython", "")
 
 
 def test_status_and_doctor_say_what_is_missing_and_how_to_get_it(run: Run, home: Path):
@@ -121,8 +122,18 @@ def test_what_a_person_has_switched_off_is_not_missing(
     assert "tool_run" not in run("connect", "cursor", "--yes", "--config", str(config))[1]
 
 
+def test_a_folder_that_an_uninstall_has_left_behind_is_no_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "pydantic_monty", raising=False)
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    (tmp_path / "pydantic_monty").mkdir()
+    assert not are_installed()
+    (tmp_path / "pydantic_monty" / "__init__.py").touch()
+    importlib.invalidate_caches()
+    assert are_installed()
+
+
 def test_where_there_is_no_build_nothing_is_to_be_installed(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.programs.installed.exist_for", lambda *_machine: False)
+    monkeypatch.setattr("toolcrib.programs.installed.has_build", lambda *_machine: False)
     told = json.loads(run("status", "--json")[1])["programs"]
     assert told == {"state": "off", "reason": "their interpreter has no build for this machine", "install": None}
 

@@ -16,15 +16,27 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult
 
 from toolcrib.base.errors import innermost
-from toolcrib.base.text import estimate_tokens
+from toolcrib.base.text import characters_of, estimate_tokens
+from toolcrib.events.reading import recorded
+from toolcrib.programs.installed import are_installed
 
 _SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
 _LISTS = Path(__file__).with_name("demo_lists.json")
 """Tool lists of five more servers, written for the demo after those that people have; nothing runs behind them."""
 _HIDDEN = "git__git_log"
 _SKILL = "pack.core.undo-git-mistakes"
+_PAGES, _UNFINISHED = 12, (4, 9)
+"""Commits of the demo's repository, a page each, and those of them with something left to do."""
+_PROGRAM = """import re
+from tools import git__git_log, git__git_show
+repo = {repo!r}
+log = await git__git_log(repo_path=repo, max_count=100)
+commits = re.findall(r"^Commit: '?(\\w+)", log, re.MULTILINE)
+shown = await parallel([git__git_show(repo_path=repo, revision=commit) for commit in commits])
+[re.search(r"\\n    (.+)", text)[1] for text in shown if "TODO" in text]
+"""
 _DEADLINE_S = 90
-REAL_TOOLS, REAL_SERVERS, REAL_LISTED, REAL_SHOWN = 1_330, 41, 766_172, 941
+REAL_TOOLS, REAL_SERVERS, REAL_LISTED, REAL_SHOWN = 1_330, 41, 766_172, 1_185
 """Tools of real servers, and the tokens that they take listed and behind toolcrib: ``benchmarks/README.md``."""
 
 
@@ -66,23 +78,39 @@ async def _walk_through(folder: Path) -> None:
             await _call(client, repository)
             after = await _show_list(client, "\n4. What it is shown now, because it has used it:")
             _expect(_HIDDEN in after, f"{_HIDDEN} should be listed after its first use")
-            print("\n5. It looks up how something is done well:")
+            print("\n5. It asks for what takes many calls, by one program:")
+            await _run_program(client, repository)
+            print("\n6. It looks up how something is done well:")
             await _search(client, "skill_search", "undo my last commit", 2, _SKILL)
             await _get_skill(client)
             shown = await _tokens(client) + estimate_tokens(client.instructions or "")
         async with _client(_everything(config)) as everything:
             tools = (await everything.list_tools(cache_mode="refresh")).tools
             _show_savings(shown, await _tokens(everything), len(tools))
+        _show_program_savings(config)
+        print("\nAll steps held.")
 
 
 async def _make_repository(path: Path) -> Path:
-    """Make a repository with one commit for the git server to look at."""
-    # A machine may have no identity configured, and git commits nothing without one.
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.com"]
-    commit = [*identity, "commit", "-q", "--allow-empty", "-m", "The first commit of the demo"]
-    for arguments in (["init", "-q", str(path)], ["-C", str(path), *commit]):
-        await anyio.run_process(["git", *arguments], stdout=subprocess.DEVNULL)
+    """Make a repository with a few commits for the git server to look at."""
+    # A machine may have no identity configured, and git commits nothing without one; nobody is to sign these.
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.com", "-c", "commit.gpgsign=false"]
+    await _git("init", "-q", str(path))
+    for page in range(1, _PAGES + 1):
+        lines = [f"Line {line} of page {page}, which says what there is to say." for line in range(1, 21)]
+        todo = ["TODO: an example"] if page in _UNFINISHED else []
+        (path / f"page-{page}.md").write_text("\n".join([*lines, *todo, ""]), encoding="utf-8")
+        await _git("-C", str(path), "add", "-A")
+        await _git("-C", str(path), *identity, "commit", "-q", "-m", _message(page))
     return path
+
+
+async def _git(*arguments: str) -> None:
+    await anyio.run_process(["git", *arguments], stdout=subprocess.DEVNULL)
+
+
+def _message(page: int) -> str:
+    return f"Add page {page} of the demo's handbook"
 
 
 def _write_config(folder: Path, repository: Path) -> Path:
@@ -98,9 +126,8 @@ def _write_config(folder: Path, repository: Path) -> Path:
     section: dict[str, Any] = {
         "cache_dir": str(folder / "cache"),
         "state_dir": str(folder / "state"),
-        # Without the optional model and programs, so that it shows the same whether or not they are installed.
+        # Without the optional model, so that it shows the same whether or not it is installed.
         "tool_search": {"semantic": {"enabled": False}},
-        "programs": {"enabled": "off"},
     }
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
@@ -159,7 +186,19 @@ async def _call(client: Client, repository: Path) -> None:
     found = await client.call_tool("tool_call", {"name": _HIDDEN, "arguments": arguments})
     print("   " + _text(found).strip().replace("\n", "\n   "))
     _expect(not found.is_error, "the call should succeed")
-    _expect("The first commit of the demo" in _text(found), "the call should show the demo's commit")
+    _expect(_message(_PAGES) in _text(found), "the call should show the demo's last commit")
+
+
+async def _run_program(client: Client, repository: Path) -> None:
+    if not are_installed():
+        print("   left out: programs need the extra toolcrib[programs], which is not installed")
+        return
+    code = _PROGRAM.format(repo=str(repository))
+    print("   tool_run\n" + "".join(f"     {line}\n" for line in code.splitlines()), end="")
+    ran = await client.call_tool("tool_run", {"code": code})
+    print(f"   -> {_text(ran)}")
+    expected = [_message(page) for page in reversed(_UNFINISHED)]
+    _expect(_text(ran) == json.dumps(expected, separators=(",", ":")), f"the program should name {expected}")
 
 
 async def _get_skill(client: Client) -> None:
@@ -177,7 +216,7 @@ async def _tokens(client: Client) -> int:
 
 
 def _show_savings(shown: int, everything: int, tools: int) -> None:
-    print("\n6. What that costs the agent's context (estimated, four characters a token):")
+    print("\n7. What that costs the agent's context (estimated, four characters a token):")
     print(
         f"   {shown:,} tokens with our instructions, {everything:,} with all {tools} tools listed: "
         f"{1 - shown / everything:.0%} saved."
@@ -185,7 +224,17 @@ def _show_savings(shown: int, everything: int, tools: int) -> None:
     print(f"   Five of the lists were written for this demo. {REAL_TOOLS:,} tools of {REAL_SERVERS} real servers:")
     print(f"   {REAL_SHOWN:,} tokens with toolcrib, {REAL_LISTED:,} with all of them listed.")
     _expect(shown < everything, "listing less should cost less")
-    print("\nAll steps held.")
+
+
+def _show_program_savings(config: Path) -> None:
+    for event in recorded(config.parent / "cache" / "events.jsonl"):
+        if event["event"] == "program_run":
+            read = event["bytes_read"] // characters_of(1)
+            print(
+                f"   The {event['calls']} calls of the program returned {read:,} tokens, which no agent had to read: "
+                f"it took {read - event['tokens_saved']:,} itself."
+            )
+            _expect(event["tokens_saved"] > 0, "the program should cost less than its calls")
 
 
 def _text(result: CallToolResult) -> str:

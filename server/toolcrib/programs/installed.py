@@ -10,15 +10,17 @@ _BUILDS = {"darwin": None, "linux": ("x86_64", "aarch64"), "win32": ("AMD64",)}
 
 def are_installed() -> bool:
     """Return whether the extra ``programs`` is installed. Imports nothing of it."""
-    return find_spec("pydantic_monty") is not None
+    spec = find_spec("pydantic_monty")
+    # A folder that was left behind is a package too, of no file.
+    return spec is not None and spec.origin is not None
 
 
 def can_be_installed() -> bool:
     """Return whether there is a build of their interpreter for this machine and its Python. Blocks."""
-    return exist_for(sys.platform, platform.machine(), platform.python_implementation(), platform.libc_ver()[0])
+    return has_build(sys.platform, platform.machine(), platform.python_implementation(), platform.libc_ver()[0])
 
 
-def exist_for(system: str, machine: str, implementation: str, libc: str) -> bool:
+def has_build(system: str, machine: str, implementation: str, libc: str) -> bool:
     """Return whether there is a build for such a machine: what the marker in pyproject.toml says, and not for musl."""
     machines = _BUILDS.get(system, ())
     is_known = machines is None or machine in machines
