@@ -6,17 +6,18 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
 from cli.command_line import Run
-from toolcrib.cli.extras import install_words
+from toolcrib.cli.extras import install_words, typed
 from toolcrib.programs.installed import are_installed, has_build
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-RECEIPT = '[tool]\nrequirements = [{ name = "other" }, { name = "toolcrib", extras = ["semantic", "keyring"] }]\n'
+NAMED = '{ name = "toolcrib", extras = ["semantic", "keyring"] }'
 MISSING = "their extra, toolcrib[programs], is not installed"
 
 
@@ -45,36 +46,51 @@ def pipx(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return told
 
 
-PIPX = "pipx runpip toolcrib install 'toolcrib[programs]'"
+PIPX = f"pipx inject toolcrib {shlex.quote('pydantic-monty<2,>=1.4')}"
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "direct_url", "command"),
+    ("file", "content", "command"),
     [
-        ("pipx_metadata.json", "{}", "", "pipx runpip crib install 'toolcrib[programs]'"),
-        ("uv-receipt.toml", RECEIPT, "", "uv tool install 'toolcrib[keyring,programs,semantic]'"),
+        ("pipx_metadata.json", "{}", "pipx inject crib 'monty>=1,<2'"),
         (
             "uv-receipt.toml",
-            RECEIPT,
-            '{"url": "file:///a"}',
-            "uv tool install 'toolcrib[keyring,programs,semantic] @ file:///a'",
+            f"[tool]\nrequirements = [{NAMED}]\n",
+            "uv tool install 'toolcrib[keyring,programs,semantic]'",
         ),
-        ("uv-receipt.toml", "not toml", "not json", "uv tool install 'toolcrib[programs]'"),
-        ("pyvenv.cfg", "", '{"url": "file:///a"}', "/bin/python -m pip install 'toolcrib[programs]'"),
+        ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "toolcrib" }]\n', "uv tool install 'toolcrib[programs]'"),
+        ("pyvenv.cfg", "", "/bin/python -m pip install 'toolcrib[programs]'"),
     ],
 )
-def test_the_command_is_that_of_what_has_installed_toolcrib(
-    tmp_path: Path, file: str, content: str, direct_url: str, command: str
-):
+def test_the_command_is_that_of_what_has_installed_toolcrib(tmp_path: Path, file: str, content: str, command: str):
     prefix = tmp_path / "crib"
     prefix.mkdir()
     (prefix / file).write_text(content)
-    assert shlex.join(install_words(prefix, "/bin/python", direct_url=direct_url or None, has_pip=True)) == command
+    assert shlex.join(install_words(prefix, "/bin/python", "monty>=1,<2", has_pip=True)) == command
 
 
-def test_an_environment_without_pip_is_one_of_uv(tmp_path: Path):
-    words = install_words(tmp_path, "/bin/python", direct_url=None, has_pip=False)
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        "",
+        "not toml",
+        f'[tool]\nrequirements = [{NAMED}, {{ name = "other" }}]\n',
+        '[tool]\nrequirements = [{ name = "toolcrib", path = "/a.whl" }]\n',
+        '[tool]\nrequirements = [{ name = "toolcrib", editable = "/a" }]\n',
+        '[tool]\nrequirements = [{ name = "toolcrib", git = "https://a.example/a?rev=v1" }]\n',
+        '[tool]\nrequirements = [{ name = "toolcrib", specifier = "==0.1" }]\n',
+        f'[tool]\nrequirements = [{NAMED}]\n[tool.options]\nprerelease = "allow"\n',
+    ],
+)
+def test_what_uv_would_forget_of_an_installation_it_is_not_asked_for_anew(tmp_path: Path, receipt: str):
+    (tmp_path / "uv-receipt.toml").write_text(receipt)
+    words = install_words(tmp_path, "/bin/python", "monty", has_pip=False)
     assert shlex.join(words) == "uv pip install --python /bin/python 'toolcrib[programs]'"
+
+
+def test_on_windows_a_command_is_quoted_as_its_shells_read_it():
+    words = (r"C:\v\python.exe", "-m", "pip", "install", "toolcrib[programs]", "monty>=1,<2", "a b")
+    assert typed(words, "win32") == r'C:\v\python.exe -m pip install toolcrib[programs] "monty>=1,<2" "a b"'
 
 
 def test_there_is_a_build_where_the_extra_brings_one():
@@ -180,11 +196,55 @@ def test_at_a_terminal_connect_asks_and_runs_it(
     got, out, err = run("connect", "cursor")
     assert (got, len(asked)) == (code, 2)
     assert pipx.exists() == (answer == "y")
-    assert ("Programs are installed." in out) == (answer == "y" and not code)
+    assert ("Programs are installed; restart the client." in out) == (answer == "y" and not code)
     assert ("It ended with 3: programs are not installed." in err) == bool(code)
     if answer == "y":
-        assert pipx.read_text() == "runpip toolcrib install toolcrib[programs]\n"
-    assert run("connect", "cursor", "--yes")[1].startswith("Cursor is already connected.")
+        assert pipx.read_text() == "inject toolcrib pydantic-monty<2,>=1.4\n"
+
+
+def test_with_yes_nothing_is_asked_and_nothing_downloaded_at_a_terminal_either(
+    run: Run, pipx: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(question: str) -> str:
+        raise AssertionError(question)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", refuse)
+    code, out, _err = run("connect", "cursor", "--yes")
+    assert code == 0
+    assert f"\n  {PIPX}\n" in out
+    assert not pipx.exists()
+
+
+def test_on_windows_it_is_named_and_never_run(run: Run, pipx: Path, monkeypatch: pytest.MonkeyPatch):
+    windows = SimpleNamespace(platform="win32", prefix=sys.prefix, executable=sys.executable)
+    monkeypatch.setattr("toolcrib.cli.extras.sys", windows)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _question: "y")
+    assert "pipx inject toolcrib" in run("connect", "cursor")[1]
+    assert not pipx.exists()
+
+
+def test_init_names_it_once_it_has_written(run: Run, pipx: Path):
+    (pipx.parent / "home" / ".cursor").mkdir(parents=True)
+    servers = {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}
+    (pipx.parent / "home" / ".cursor" / "mcp.json").write_text(json.dumps(servers))
+    _code, out, _err = run("init", "--yes")
+    assert f"\n  {PIPX}\nNext: " in out
+    assert PIPX not in run("init", "--yes")[1]
+
+
+def test_a_config_that_is_not_there_or_cannot_be_read_does_not_decide(
+    run: Run, pipx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"toolcrib": {"programs": {"enabled": "off"}}}))
+    monkeypatch.setenv("TOOLCRIB_CONFIG", str(other))
+    assert PIPX in run("connect", "cursor", "--yes", "--config", str(tmp_path / "new.json"))[1]
+    (tmp_path / "new.json").write_text("{")
+    code, out, _err = run("connect", "cursor", "--yes", "--config", str(tmp_path / "new.json"))
+    assert code == 0
+    assert PIPX not in out
 
 
 def test_an_installer_that_is_not_on_the_search_path_is_named(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch):

@@ -18,7 +18,16 @@ from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.cli.fixes import Fix, Outcome, carry_out
 from toolcrib.cli.importing import user_environment
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
-from toolcrib.cli.output import ConfigOption, JsonOption, counted, fail_if, load_settings, print_json, print_text
+from toolcrib.cli.output import (
+    ConfigOption,
+    JsonOption,
+    counted,
+    fail_if,
+    load_settings,
+    print_json,
+    print_text,
+    print_verbatim,
+)
 from toolcrib.cli.screen import Role
 from toolcrib.cli.waiting import WaitingLine
 
@@ -119,9 +128,11 @@ def _why_nothing_was_run(*, any_fix: bool, yes: bool) -> str:
 
 def _print(findings: Iterable[Finding]) -> None:
     for finding in findings:
-        remedy = f"\n           {finding.remedy}" if finding.remedy else ""
         mark, role = _MARKS[finding.level]
-        print_text(f"  {finding.about}: {finding.text}{remedy}", lead=mark, role=role)
+        print_text(f"  {finding.about}: {finding.text}", lead=mark, role=role)
+        if finding.remedy:
+            # Mostly a command that a person copies, so it is not broken into lines.
+            print_verbatim(f"           {finding.remedy}")
 
 
 def _findings(config: Path | None, *, quiet: bool) -> Iterator[Finding]:
@@ -268,7 +279,12 @@ def _of_programs(settings: "Settings") -> Finding:
     found = programs_state(settings)
     if found.state == "on" and (reason := anyio.run(why_not)):
         text = f"programs cannot run: {one_line(reason)}"
-        return Finding("programs", "warning", text, "toolcrib.programs.enabled: off, or install their extra again")
+        return Finding(
+            "programs",
+            "warning",
+            text,
+            "install toolcrib and its extra programs anew; toolcrib.programs.enabled: off leaves them out",
+        )
     return Finding("programs", "ok", f"tool_run is {found.text}", found.command, found.as_json)
 
 

@@ -1,9 +1,9 @@
 """Whether programs can run here, and the command that installs what they lack into this very installation."""
 
-import json
+import re
 import shlex
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Literal
 from toolcrib.base.errors import ConfigError, ToolcribError
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.output import confirmed, load_settings, print_text
+from toolcrib.cli.output import confirmed, load_settings, print_text, print_verbatim
 
 if TYPE_CHECKING:
     from toolcrib.config.settings import Settings
 
-_APP, _EXTRA = "toolcrib", "programs"
+_APP, _EXTRA, _PACKAGE = "toolcrib", "programs", "pydantic-monty"
+_OF_EXTRA = re.compile(r"extra == ['\"]programs['\"]")
+_SPECIAL = re.compile(r"[^\w.:\\/\[\],=-]")
+"""What a shell of Windows takes for something else, but in double quotes."""
 _PIPX, _UV = "pipx_metadata.json", "uv-receipt.toml"
 """The files by which these installers know an environment of theirs."""
 _SIZE = "42 MB on disk"
@@ -25,7 +28,7 @@ _SIZE = "42 MB on disk"
 
 @dataclass(frozen=True, slots=True)
 class ProgramsState:
-    """Whether ``tool_run`` is offered, and if not, why. ``install``: the words of what a person can run to have it."""
+    """Whether programs run, and if not, why. ``install``: the words of what a person can run to have it."""
 
     state: Literal["on", "off"]
     reason: str | None = None
@@ -39,7 +42,7 @@ class ProgramsState:
     @property
     def command(self) -> str:
         """What a person can run to have it, as it is typed; empty if nothing helps."""
-        return shlex.join(self.install)
+        return typed(self.install, sys.platform)
 
     @property
     def as_json(self) -> JsonObject:
@@ -47,15 +50,26 @@ class ProgramsState:
         return {"state": self.state, "reason": self.reason, "install": self.command or None}
 
 
+def typed(words: Sequence[str], system: str) -> str:
+    """Return a command as it is typed in a shell; on Windows, single quotes are none."""
+    if system != "win32":
+        return shlex.join(words)
+    return " ".join(f'"{word}"' if _SPECIAL.search(word) else word for word in words)
+
+
 def programs_state(settings: "Settings") -> ProgramsState:
-    """Return whether programs can run with these settings."""
+    """Return whether ``tool_run`` is offered with these settings."""
+    if settings.toolcrib.programs.enabled == "off":
+        return ProgramsState("off", "programs.enabled is off")
+    if not settings.toolcrib.tool_search.enabled:
+        return ProgramsState("off", "tool_search.enabled is false")
+    return _installed_state()
+
+
+def _installed_state() -> ProgramsState:
+    """Return whether programs could run here, whatever a config says."""
     from toolcrib.programs import installed
 
-    section = settings.toolcrib
-    if section.programs.enabled == "off":
-        return ProgramsState("off", "programs.enabled is off")
-    if not section.tool_search.enabled:
-        return ProgramsState("off", "tool_search.enabled is false")
     if installed.are_installed():
         return ProgramsState("on")
     if not installed.can_be_installed():
@@ -70,15 +84,21 @@ def offer_programs(config: Path, *, may_ask: bool) -> None:
         ToolcribError: it was run, and failed.
 
     """
-    try:
-        state = programs_state(load_settings(config if config.exists() else None))
-    except ConfigError:  # `config check` reports what is wrong with it
+    state = _installed_state()
+    if not state.install:  # nothing is read where nothing is to be said
         return
+    if config.exists():
+        try:
+            state = programs_state(load_settings(config))
+        except ConfigError:  # `config check` reports what is wrong with it
+            return
     if not state.install:
         return
     print_text("With programs (tool_run), a model makes many calls by one. What adds their extra:")
-    print_text(f"  {state.command}")
-    if may_ask and confirmed(f"Run it now? It downloads what takes {_SIZE}.", yes=False, as_json=False):
+    print_verbatim(f"  {state.command}")
+    # Windows lets nobody replace the files of a program that runs.
+    may_run = may_ask and sys.platform != "win32"
+    if may_run and confirmed(f"Run it now? It downloads what takes {_SIZE}.", yes=False, as_json=False):
         _run(state.install)
 
 
@@ -92,43 +112,50 @@ def _run(words: tuple[str, ...]) -> None:
     done = subprocess.run([program, *words[1:]], check=False)  # noqa: S603 - what the person has just said yes to
     if done.returncode:
         raise ToolcribError(f"It ended with {done.returncode}: programs are not installed. All else is as said above.")
-    print_text("Programs are installed.")
+    print_text("Programs are installed; restart the client.")
 
 
 def _install_words() -> tuple[str, ...]:
-    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        direct = distribution(_APP).read_text("direct_url.json")
+        required = requires(_APP) or []
     except PackageNotFoundError:
-        direct = None
-    return install_words(Path(sys.prefix), sys.executable, direct_url=direct, has_pip=find_spec("pip") is not None)
+        required = []
+    ours = (each.partition(";")[0].strip() for each in required if _OF_EXTRA.search(each))
+    has_pip = find_spec("pip") is not None
+    return install_words(Path(sys.prefix), sys.executable, next(ours, _PACKAGE), has_pip=has_pip)
 
 
-def install_words(prefix: Path, python: str, *, direct_url: str | None, has_pip: bool) -> tuple[str, ...]:
+def install_words(prefix: Path, python: str, requirement: str, *, has_pip: bool) -> tuple[str, ...]:
     """Return the command that adds the extra to the environment at ``prefix``, by what has made it.
 
-    ``direct_url`` is the text of the file of this name (PEP 610), where toolcrib was not installed by its name.
+    ``requirement`` is what the extra brings. Nothing else that the person has chosen changes: versions, other extras,
+    the checkout that toolcrib is run from.
     """
     if (prefix / _PIPX).is_file():
-        return ("pipx", "runpip", prefix.name, "install", f"{_APP}[{_EXTRA}]")
-    if (prefix / _UV).is_file():
-        # An upgrade of uv removes from a tool what its receipt does not have.
-        return ("uv", "tool", "install", _required(prefix / _UV, direct_url))
+        # With runpip, pipx would forget what toolcrib was installed from.
+        return ("pipx", "inject", prefix.name, requirement)
+    if (extras := _chosen_by_name(prefix / _UV)) is not None:
+        # An upgrade by uv removes from a tool what it was not asked for in this way.
+        return ("uv", "tool", "install", f"{_APP}[{','.join(sorted({*extras, _EXTRA}))}]")
     if has_pip:
         return (python, "-m", "pip", "install", f"{_APP}[{_EXTRA}]")
     return ("uv", "pip", "install", "--python", python, f"{_APP}[{_EXTRA}]")
 
 
-def _required(receipt: Path, direct_url: str | None) -> str:
-    """Return what uv is to install in place of what its receipt says: the same, with the extra."""
+def _chosen_by_name(receipt: Path) -> list[str] | None:
+    """Return the extras with which uv has installed toolcrib, if it was asked for its name and extras and for no more.
+
+    Asked anew, uv forgets a version, a path, further packages, an index.
+    """
     import tomllib
 
-    extras, url = {_EXTRA}, ""
-    with suppress(OSError, ValueError):
+    try:
         tool = as_object(tomllib.loads(receipt.read_text(encoding="utf-8")).get("tool"))
-        named = [each for each in map(as_object, as_list(tool.get("requirements"))) if each.get("name") == _APP]
-        extras.update(str(extra) for each in named for extra in as_list(each.get("extras")))
-    with suppress(ValueError):
-        url = str(as_object(json.loads(direct_url or "")).get("url") or "")
-    return f"{_APP}[{','.join(sorted(extras))}]" + (f" @ {url}" if url else "")
+    except (OSError, ValueError):
+        return None
+    required = [as_object(each) for each in as_list(tool.get("requirements"))]
+    if tool.get("options") or len(required) != 1 or not {"name"} <= required[0].keys() <= {"name", "extras"}:
+        return None
+    return list(map(str, as_list(required[0].get("extras"))))

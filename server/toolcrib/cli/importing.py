@@ -177,7 +177,6 @@ def _take_over(
         print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
     elif written:
         _say_written(drafted, logins, written, target, may_ask=not yes)
-        offer_programs(target, may_ask=False)
     elif drafted.servers and not changes:
         print_text(f"{target} already has all of them.")
     else:
@@ -305,6 +304,7 @@ def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path], targ
         from toolcrib.cli.few_tools import offer_whole_list
 
         offer_whole_list(target)
+    offer_programs(target, may_ask=False)
     print_text("Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`.")
     print_text("`toolcrib tokens` says what your tools cost a model, and whether to list all of them at once.")
 

@@ -22,6 +22,7 @@ from toolcrib.cli.output import (
     print_answer,
     print_json,
     print_text,
+    print_verbatim,
     problem_json,
     warn,
 )
@@ -96,13 +97,14 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     warn(settings.skipped, "skipped")
     warn(settings.notices, "notice")
     known_bugs = faults_of(sqlite_version())
+    install = f"         {programs.command}"
     parts = [
         *_server_lines(found),
         *_skill_lines(found, is_enabled=settings.toolcrib.skills.enabled),
         *running_lines(running_now(), time.time()),
         f"semantic {_semantic_text(found.semantic)}",
         f"programs {programs.text}",
-        *([f"         {programs.command}"] if programs.install else []),
+        *([install] if programs.install else []),
         *_reload_lines(found),
         f"listing  {listing}, for unknown clients",
         *([f"         all {found.allowed} tools, because they are few ({_FEW})"] if found.whole_list else []),
@@ -114,6 +116,9 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         *(f"         known bug {each.name}, avoided: {each.remedy} ({each.source})" for each in known_bugs),
     ]
     for part in parts:
+        if part == install:  # a person copies it, so it is not broken into lines
+            print_verbatim(part)
+            continue
         # The first word of what is not indented says what the line is about.
         lead = "" if part.startswith(" ") else part.partition(" ")[0]
         print_text(part.removeprefix(lead), lead=lead)
