@@ -63,7 +63,7 @@ class Try:
     text: str
     is_right: bool
     calls: int = 0
-    read_bytes: int = 0
+    read: int = 0
 
     @property
     def tokens(self) -> float:
@@ -73,7 +73,7 @@ class Try:
     @property
     def read_tokens(self) -> float:
         """What a model would read of the results of its calls."""
-        return self.read_bytes / _CHARACTERS
+        return self.read / _CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _counted(one: Try, ran: Iterator[dict[str, Any]]) -> Try:
     if one.text.startswith(_REFUSED):
         return one
     event = next(ran)
-    return replace(one, calls=event["calls"], read_bytes=event["bytes_read"])
+    return replace(one, calls=event["calls"], read=event["characters_read"])
 
 
 def run(name: str, npm: Npm, given: argparse.Namespace) -> list[Tried]:

@@ -13,8 +13,6 @@ from jsonschema import Draft202012Validator
 from toolcrib.cli import demo, main
 
 ROOT = Path(__file__).parents[2]
-SIX = 958
-"""What a model reads of our own tools where programs cannot run."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -64,9 +62,10 @@ def test_where_programs_cannot_run_their_step_is_left_out():
     script = "import sys; from toolcrib.cli import demo; demo.are_installed = lambda: False; sys.exit(demo.main([]))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    left_out = "left out: programs need the extra toolcrib[programs], which is not installed"
+    left_out = "left out: programs cannot run here; `toolcrib status` says why"
     assert f"\n   {left_out}\n\n6. " in ended.stdout
     assert "calls of the program" not in ended.stdout
+    assert f"\n   {demo.WITHOUT_PROGRAMS} tokens with toolcrib, " in ended.stdout
 
 
 def test_the_lists_of_the_demo_are_of_servers_that_only_list_them():
@@ -110,10 +109,13 @@ def test_without_its_servers_the_demo_says_what_to_install(
 def test_what_the_demo_says_of_real_tools_was_measured():
     page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} captured servers" in page
-    assert f"our own six, 41 servers | {SIX} tokens | {demo.REAL_LISTED:,} all listed |" in page
+    assert f"our own six, 41 servers | {demo.WITHOUT_PROGRAMS} tokens | {demo.REAL_LISTED:,} all listed |" in page
     assert f"our own seven, with `tool_run` | {demo.REAL_SHOWN:,} tokens |" in page
     listing = f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} real servers costs a model {demo.REAL_LISTED:,} tokens"
-    assert f"{listing}; with toolcrib in front, it reads {SIX},\nor {demo.REAL_SHOWN:,} where it can run" in README
+    assert (
+        f"{listing}; with toolcrib in front, it reads {demo.WITHOUT_PROGRAMS},\nor {demo.REAL_SHOWN:,} where it can run"
+        in README
+    )
 
 
 def test_the_picture_of_the_demo_is_on_top_of_readme_and_shows_each_step():

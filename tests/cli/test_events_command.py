@@ -96,11 +96,18 @@ def test_a_call_whose_search_is_no_longer_kept_names_its_number(run: Run, config
 
 
 def test_a_program_is_a_line_with_its_calls_and_what_it_saved(run: Run, config: Path, tmp_path: Path):
-    ended = {"ok": True, "calls": 23, "failed": 2, "bytes_read": 41_200, "bytes_returned": 310, "tokens_saved": 10_190}
+    ended = {
+        "ok": True,
+        "calls": 23,
+        "failed": 2,
+        "characters_read": 41_200,
+        "characters_returned": 310,
+        "tokens_saved": 10_190,
+    }
     failed = {**ended, "ok": False, "calls": 1, "failed": 0, "tokens_saved": -95}
     lines = [json.dumps(_event("program_run", 1, **each)) for each in (ended, failed)]
     (tmp_path / "cache" / "events.jsonl").write_text("\n".join(lines) + "\n")
-    sizes = "41200 bytes read, 310 returned"
+    sizes = "41200 characters read, 310 returned"
     said = [
         f"23 calls (2 failed), {sizes}, about 10,190 tokens saved, 12 ms",
         f"1 call, {sizes}, about 95 tokens lost, 12 ms",
@@ -110,6 +117,13 @@ def test_a_program_is_a_line_with_its_calls_and_what_it_saved(run: Run, config: 
         f"local-7 (claude-code)  → ran a program: FAILED, {said[1]}",
     ]
     assert _shown(run, config, "--failed") == [f"local-7 (claude-code)  → ran a program: FAILED, {said[1]}"]
+
+
+def test_a_program_of_an_earlier_version_is_a_line_too(run: Run, config: Path, tmp_path: Path):
+    event = _event("program_run", 1, ok=True, calls=2, failed=0, characters_read=9, characters_returned=1)
+    (tmp_path / "cache" / "events.jsonl").write_text(f"{json.dumps(event)}\n")
+    [line] = _shown(run, config)
+    assert line.endswith("→ ran a program: ok, 2 calls, 9 characters read, 1 returned, 12 ms")
 
 
 def test_it_says_why_there_is_nothing_to_show(run: Run, config: Path, tmp_path: Path):

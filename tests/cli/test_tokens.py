@@ -106,7 +106,7 @@ def test_a_session_is_priced_at_its_end_and_its_changes_are_counted(run: Run, li
 
 
 def test_programs_are_counted_with_what_they_kept_out_of_the_context(run: Run, listed: str):
-    ended = ProgramRun(ok=True, calls=9, failed=0, bytes_read=8_000, bytes_returned=60, tokens_saved=1_900)
+    ended = ProgramRun(ok=True, calls=9, failed=0, characters_read=8_000, characters_returned=60, tokens_saved=1_900)
     record(listed, "local-1.1 (one)", ended, replace(ended, ok=False, tokens_saved=-300))
     record(listed, "local-1.2 (two)", replace(ended, tokens_saved=-50))
     found = json.loads(run("tokens", "--config", listed, "--json")[1])

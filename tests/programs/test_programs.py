@@ -180,10 +180,10 @@ async def test_each_call_has_an_event_and_so_has_the_program(tmp_path):
         await ran(client, code)
         assert [each["tool_name"] for each in w.happened("tool_call")] == ["git__git_log"] * 2
         [run] = w.happened("program_run")
-        assert (run["ok"], run["calls"], run["failed"], run["bytes_returned"]) == (True, 2, 0, 1)
+        assert (run["ok"], run["calls"], run["failed"], run["characters_returned"]) == (True, 2, 0, 1)
         # What a model reads of two logs of two commits, in one of the two forms in which the server sends them.
         read = 2 * len('[{"sha":"0000","count":0},{"sha":"1111","count":1}]')
-        assert run["bytes_read"] == read
+        assert run["characters_read"] == read
         assert run["tokens_saved"] == (read - len(code) - 1) // 4
 
 
@@ -195,9 +195,9 @@ async def test_a_program_that_failed_saved_nothing_and_bytes_of_media_are_not_co
         assert await ran(client, f"{code}len(x)") == "40055"
         said = await ran(client, f"{code}x.index('dog')")
         seen, failed = w.happened("program_run")
-    assert seen["bytes_read"] == failed["bytes_read"] < 100
-    assert (failed["ok"], failed["bytes_returned"]) == (False, len(said.removeprefix("ERROR ")))
-    assert failed["tokens_saved"] == (-len(code) - len("x.index('dog')") - failed["bytes_returned"]) // 4 < 0
+    assert seen["characters_read"] == failed["characters_read"] < 100
+    assert (failed["ok"], failed["characters_returned"]) == (False, len(said.removeprefix("ERROR ")))
+    assert failed["tokens_saved"] == (-len(code) - len("x.index('dog')") - failed["characters_returned"]) // 4 < 0
 
 
 async def test_a_long_result_is_whole_in_a_program(tmp_path):
@@ -206,6 +206,8 @@ async def test_a_long_result_is_whole_in_a_program(tmp_path):
     async with world(tmp_path, {"git": git(read=text(long))}, {**ON, "limits": {"result_max_bytes": 2000}}) as w:
         async with w.client() as client:
             assert await ran(client, code) == "20000"
+        # Call by call, a model would have been shown the first page.
+        assert w.happened("program_run")[0]["characters_read"] == 2000
 
 
 async def test_a_result_that_was_kept_for_paging_can_be_read_whole(tmp_path):

@@ -100,7 +100,7 @@ class Prices:
 class Recorded:
     """One session by its events: when it began, what it did, and the lists that it was sent.
 
-    ``unread`` is what its programs saved: tokens of results that no model read, less those of the programs.
+    ``programs_saved`` is what its programs saved, in tokens.
     """
 
     label: str
@@ -109,7 +109,7 @@ class Recorded:
     hits: int = 0
     calls: int = 0
     programs: int = 0
-    unread: int = 0
+    programs_saved: int = 0
     used: list[str] = field(default_factory=list[str])
     digests: list[str] = field(default_factory=list[str])
     listed: Sequence[str] | None = None
@@ -125,7 +125,7 @@ class Recorded:
                 self.calls += 1
             case "program_run":
                 self.programs += 1
-                self.unread += int(event.get("tokens_saved") or 0)
+                self.programs_saved += int(event.get("tokens_saved") or 0)
             case "tool_activated":
                 self.used.append(str(event.get("tool_name")))
             case "tools_listed":
@@ -239,13 +239,13 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     yield f"{counted(len(sessions), 'recorded session')}, each at its end; a search hit counts as {HIT} tokens:"
     for each in sessions[-_SHOWN_MAX:]:
         did = f"{counted(each.searches, 'search', 'searches')}, {counted(each.calls, 'call')}"
-        did += f", {_programs(each.programs, each.unread)}" if each.programs else ""
+        did += f", {_programs(each.programs, each.programs_saved)}" if each.programs else ""
         saved = _saved(prices.everything, each.price(prices))
         yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved}; {_changed(each.changes)}"
     if len(sessions) > _SHOWN_MAX:
         yield f"  and {len(sessions) - _SHOWN_MAX} before them; --json shows all"
     if programs := sum(each.programs for each in sessions):
-        yield f"Besides, {_programs(programs, sum(each.unread for each in sessions))}."
+        yield f"Besides, {_programs(programs, sum(each.programs_saved for each in sessions))}."
     changes = sum(each.changes for each in sessions)
     mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions)))
     yield f"On average {mean} in each request; lists changed {changes / len(sessions):.1f} times a session."
@@ -309,7 +309,7 @@ def _sessions_json(prices: Prices, sessions: Sequence[Recorded]) -> JsonObject:
                 "searches": each.searches,
                 "calls": each.calls,
                 "programs": each.programs,
-                "programs_saved": each.unread,
+                "programs_saved": each.programs_saved,
                 "tools_used": each.used,
                 "tokens": each.price(prices),
                 "saved": prices.everything - each.price(prices),

@@ -139,9 +139,9 @@ class ProgramRun(Event):
     """Number of its calls."""
     failed: int
     """Number of those that failed, or had not ended."""
-    bytes_read: int
-    """Size of their results as a model would have read them, without the bytes of media."""
-    bytes_returned: int
+    characters_read: int
+    """What a model would have read of their results: the text that the host shows at once, without bytes of media."""
+    characters_returned: int
     """Size of the text that came back: its value and what it printed, or why it failed."""
     tokens_saved: int
     """Estimate: what it read, less the program itself and what came back. Of one that failed, nothing read counts."""

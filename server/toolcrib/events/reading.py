@@ -84,8 +84,9 @@ def _program(event: JsonObject, _origin: str) -> str:
     failed = f" ({event.get('failed')} failed)" if event.get("failed") else ""
     calls = f"{event.get('calls')} {'call' if event.get('calls') == 1 else 'calls'}{failed}"
     how = "ok" if event.get("ok") else "FAILED"
-    sizes = f"{event.get('bytes_read')} bytes read, {event.get('bytes_returned')} returned"
-    return f"→ ran a program: {how}, {calls}, {sizes}, {saved_text(event.get('tokens_saved'))}, {_duration(event)}"
+    read = f"{event.get('characters_read')} characters read, {event.get('characters_returned')} returned"
+    parts = [how, calls, read, saved_text(event.get("tokens_saved")), _duration(event)]
+    return f"→ ran a program: {', '.join(filter(None, parts))}"
 
 
 def saved_text(tokens: Any) -> str:

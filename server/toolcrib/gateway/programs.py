@@ -175,7 +175,7 @@ class ProgramUseCases:
             outcome = await self._run(Program(source, tools), _key(code, imported), host, deadline, most)
             returned_last = await anyio.to_thread.run_sync(host.last_returned.told) if _is_of_values(outcome) else ""
         text = _text(code, outcome, returned_last, most)
-        ran = _ran(code, outcome, host.bytes_read, len(text))
+        ran = _ran(code, outcome, host.characters_read, len(text))
         request.session.history.ran_program(ran.tokens_saved)
         self._events.emit(ran, session=request.session.label, duration_ms=elapsed_ms(began))
         if outcome.problem is None:
@@ -244,7 +244,7 @@ class _Host:
         self._deadline, self._events = deadline, events
         self._allowed: set[tuple[str, str]] = set()
         self._asking = anyio.Lock()
-        self.bytes_read = self._reports = 0
+        self.characters_read = self._reports = 0
         self.last_returned = LastReturned(use_cases.settings.redactor.without_keys)
 
     @property
@@ -320,7 +320,8 @@ class _Host:
             taken = returned(tool.public_name, result, output)
         else:
             taken = await anyio.to_thread.run_sync(returned, tool.public_name, result, output)
-        self.bytes_read += read_size(result, taken)
+        most_shown = self._use_cases.long_results.shown_at_once(self._request.session, tool.server)
+        self.characters_read += min(read_size(result, taken), most_shown)
         self.last_returned.keep(tool.public_name, taken)
         return taken
 
@@ -450,17 +451,17 @@ def _text(code: str, outcome: Outcome, returned_last: str, most: int) -> str:
     return _told(_failed(code, outcome, returned_last), outcome, most)
 
 
-def _ran(code: str, outcome: Outcome, bytes_read: int, bytes_returned: int) -> ProgramRun:
+def _ran(code: str, outcome: Outcome, read: int, said: int) -> ProgramRun:
     """Return the event of a program that has ended."""
     # A model has to do again what a failed one did.
-    read = bytes_read if outcome.problem is None else 0
+    instead = read if outcome.problem is None else 0
     return ProgramRun(
         ok=outcome.problem is None,
         calls=len(outcome.calls),
         failed=sum(call.outcome != "ok" for call in outcome.calls),
-        bytes_read=bytes_read,
-        bytes_returned=bytes_returned,
-        tokens_saved=(read - len(code) - bytes_returned) // characters_of(1),
+        characters_read=read,
+        characters_returned=said,
+        tokens_saved=(instead - len(code) - said) // characters_of(1),
     )
 
 

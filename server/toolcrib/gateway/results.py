@@ -472,6 +472,10 @@ class LongResults:
         found = self._index.definitions([tool.row], {tool.row: tool.fingerprint})
         return "outputSchema" in found.get(tool.row, {})
 
+    def shown_at_once(self, session: Session, server: str) -> int:
+        """Return about how many characters of one result of a server a session's model is given at once, at most."""
+        return self._bound(session, server).bytes
+
     def _bound(self, session: Session, server: str) -> _Bound:
         most = self._limits.result_max_bytes
         bound = _Bound(most, weight, f"{most} bytes (limits.result_max_bytes)")
